@@ -1,0 +1,38 @@
+# weightloom_room(NAME SOURCES ... TESTS ... LIBRARIES ... FUZZ ...)
+#   SOURCES   the room's .cc files, compiled into the library
+#   TESTS     its *_test.cc (and *_testing.cc) files, linked into weightloom_NAME_test
+#   LIBRARIES third-party targets that the room's sources need
+#   FUZZ      its *_fuzz.cc files, one libFuzzer executable each
+# Rooms are object libraries; a room's test links the rooms above it and itself.
+set_property(GLOBAL PROPERTY WEIGHTLOOM_ROOMS "")
+
+function(weightloom_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;TESTS;LIBRARIES;FUZZ" ${ARGN})
+  set(room weightloom_${name})
+  add_library(${room} OBJECT ${ROOM_SOURCES})
+  target_link_libraries(${room} PUBLIC weightloom_options fmt::fmt ${ROOM_LIBRARIES})
+  set_property(GLOBAL APPEND PROPERTY WEIGHTLOOM_ROOMS ${room})
+  get_property(rooms GLOBAL PROPERTY WEIGHTLOOM_ROOMS)
+  if(WEIGHTLOOM_TESTS AND ROOM_TESTS)
+    add_executable(${room}_test ${ROOM_TESTS})
+    target_link_libraries(${room}_test PRIVATE ${rooms} GTest::gmock GTest::gtest_main)
+    gtest_discover_tests(${room}_test DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600)
+  endif()
+  if(WEIGHTLOOM_FUZZ)
+    foreach(source ${ROOM_FUZZ})
+      get_filename_component(stem ${source} NAME_WE)
+      add_executable(${stem} ${source})
+      target_compile_options(${stem} PRIVATE -fsanitize=fuzzer)
+      target_link_options(${stem} PRIVATE -fsanitize=fuzzer)
+      target_link_libraries(${stem} PRIVATE ${rooms})
+    endforeach()
+  endif()
+endfunction()
+
+# The library made of all rooms so far.
+function(weightloom_library)
+  get_property(rooms GLOBAL PROPERTY WEIGHTLOOM_ROOMS)
+  add_library(weightloom STATIC)
+  target_link_libraries(weightloom PUBLIC ${rooms})
+  add_library(weightloom::weightloom ALIAS weightloom)
+endfunction()

@@ -1,0 +1,85 @@
+// The file seam: every access to a filesystem goes through one of these functions, so that a test can
+// fail any of them, shorten any transfer and lose unsynced data.
+//
+// Each mirrors one POSIX call, makes one attempt, and returns the call's result or -errno; loops,
+// retries and errors with names live in file.h. Thread safety: implementations allow concurrent calls.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace weightloom {
+
+enum class FileKind { file, folder, link, other };
+
+/// What stat says of a path. `device` and `inode` identify the file, `mtime_ns` its last change.
+struct FileStatus {
+  FileKind kind = FileKind::file;
+  int64_t size_bytes = 0;
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  int64_t mtime_ns = 0;
+  uint32_t mode = 0;
+
+  friend bool operator==(const FileStatus&, const FileStatus&) = default;
+};
+
+/// `error` is 0 or -errno; `status` counts only when it is 0.
+struct StatResult {
+  int error = 0;
+  FileStatus status;
+};
+
+struct ListResult {
+  int error = 0;
+  std::vector<std::string> names;  // without "." and "..", in no order
+};
+
+class Syscalls {
+ public:
+  virtual ~Syscalls() = default;
+
+  /// `flags` and `mode` as for open(2); O_CLOEXEC is added. Returns a descriptor.
+  virtual int open(const std::string& path, int flags, uint32_t mode) const = 0;
+  virtual int close(int fd) const = 0;
+  virtual int64_t pread(int fd, std::span<std::byte> buffer, int64_t offset) const = 0;
+  virtual int64_t preadv(int fd, std::span<const std::span<std::byte>> buffers,
+                         int64_t offset) const = 0;
+  virtual int64_t pwrite(int fd, std::span<const std::byte> buffer, int64_t offset) const = 0;
+  virtual int fsync(int fd) const = 0;
+  virtual int fdatasync(int fd) const = 0;
+  virtual int ftruncate(int fd, int64_t size) const = 0;
+  /// posix_fallocate without its slow emulation: -EOPNOTSUPP where the filesystem has none.
+  virtual int fallocate(int fd, int64_t size) const = 0;
+  /// Starts writeback of a range; a hint.
+  virtual int start_writeback(int fd, int64_t offset, int64_t size) const = 0;
+  /// posix_fadvise(2) with `advice`; a hint.
+  virtual int advise(int fd, int64_t offset, int64_t size, int advice) const = 0;
+
+  /// Follows symbolic links.
+  virtual StatResult stat(const std::string& path) const = 0;
+  /// As stat, of the link itself.
+  virtual StatResult lstat(const std::string& path) const = 0;
+  virtual StatResult fstat(int fd) const = 0;
+  /// True access of this process: access(2) with `mode` (R_OK, W_OK, X_OK).
+  virtual int access(const std::string& path, int mode) const = 0;
+  virtual ListResult list(const std::string& path) const = 0;
+  virtual int mkdir(const std::string& path) const = 0;
+  virtual int rmdir(const std::string& path) const = 0;
+  virtual int unlink(const std::string& path) const = 0;
+  virtual int link(const std::string& from, const std::string& to) const = 0;
+  virtual int rename(const std::string& from, const std::string& to) const = 0;
+  /// renameat2 with RENAME_NOREPLACE: -EEXIST when `to` exists.
+  virtual int rename_new(const std::string& from, const std::string& to) const = 0;
+  /// renameat2 with RENAME_EXCHANGE: both exist, both swap places in one step.
+  virtual int exchange(const std::string& a, const std::string& b) const = 0;
+  /// Bytes free to this process on the filesystem that holds `path`, or -errno.
+  virtual int64_t free_bytes(const std::string& path) const = 0;
+};
+
+/// The operating system itself. Stateless.
+const Syscalls& system_calls() noexcept;
+
+}  // namespace weightloom

@@ -1,0 +1,41 @@
+// The provenance record: `weightloom.json` in every folder that convert writes. It says how the folder
+// came about, so that `--to hub` can go back to files identical to the original's.
+// Thread safety: a value.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "weightloom/mapping/mapping.h"
+
+namespace weightloom {
+
+inline constexpr std::string_view kProvenanceName = "weightloom.json";
+
+/// A file of the original: its name and its header's JSON, verbatim.
+struct OriginalFile {
+  std::string name;
+  std::string header_json;
+};
+
+/// `{"format": "weightloom.provenance/1", "layout": "runtime", "mapping": {…}, "mapping_hash": …,
+///   "config": {…}, "fired": [indices], "files": […], "index": {…}}`.
+struct Provenance {
+  std::string layout;      // "hub" or "runtime": what this folder holds
+  Mapping mapping;         // whole, so that a later release with other rules still goes back
+  std::vector<int64_t> fired;           // transforms that fired, by place in the mapping
+  std::string config_json;              // the config.json the mapping's operations were resolved with; ""
+  std::vector<OriginalFile> files;      // of the hub side; empty if the way back is by rule
+  std::optional<std::pair<std::string, std::string>> index;  // name and text, verbatim
+};
+
+/// Errors: format, naming `file`; also if the mapping does not have the hash the record states.
+Provenance parse_provenance(std::string_view json, std::string_view file);
+/// Stable: equal records give equal bytes.
+std::string format_provenance(const Provenance& provenance);
+
+}  // namespace weightloom

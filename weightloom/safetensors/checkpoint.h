@@ -1,0 +1,96 @@
+// A checkpoint: one safetensors file, a folder of them, or an index, resolved from headers alone to
+// name → file, dtype, shape, byte range.
+//
+// What a folder is: `model.safetensors.index.json`; else the only `*.safetensors.index.json` (several:
+// refused); else `model.safetensors`; else one complete `*-NNNNN-of-NNNNN.safetensors` set (a gap or a
+// second set: refused); else all `*.safetensors`. The index decides which shard holds a name; it is
+// checked both ways against the headers. Files left out are reported.
+// Thread safety: an immutable value.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "weightloom/base/error.h"
+#include "weightloom/base/file.h"
+#include "weightloom/safetensors/header.h"
+
+namespace weightloom {
+
+struct CheckpointFile {
+  std::string name;  // as the index spells it, or relative to the folder
+  std::string path;  // to open
+  FileStatus status;
+  Header header;
+};
+
+struct StoredTensor {
+  std::string name;
+  DType dtype = DType::F32;
+  Shape shape;
+  int32_t file = 0;          // into files()
+  int64_t offset_bytes = 0;  // from the start of the file
+  int64_t size_bytes = 0;
+};
+
+/// The index of a sharded checkpoint. `weight_map` in file order, names and shards checked: no
+/// duplicate key, no absolute path, no "..", no backslash, no NUL, no empty shard.
+struct Index {
+  std::vector<std::pair<std::string, std::string>> weight_map;  // tensor → shard
+  std::optional<int64_t> total_size;
+  std::optional<int64_t> total_parameters;
+};
+
+/// Errors: format, naming `file` and the entry.
+Index parse_index(std::string_view json, std::string_view file);
+/// `{"metadata": {"total_parameters", "total_size"}, "weight_map"}`, keys sorted, indent 2, newline
+/// at the end; as Transformers writes it.
+std::string format_index(const Index& index);
+
+class Checkpoint {
+ public:
+  /// Reads all headers, on up to `threads` threads. `path`: a .safetensors file, a folder, or an index.
+  /// Errors: not_found, format, checkpoint; all that is wrong with the set of files stands in
+  ///         findings(), named: missing shards, tensors, duplicates. A folder with pickled weights
+  ///         only (.bin, .pt, .pth, .ckpt) is refused with the way out.
+  static Checkpoint open(const Syscalls& calls, const std::string& path, int threads = 1);
+
+  /// The path given, without a trailing slash.
+  const std::string& path() const noexcept { return path_; }
+  /// The folder that side files (config.json) stand in.
+  const std::string& folder() const noexcept { return folder_; }
+  /// True if path() is one .safetensors file.
+  bool is_single_file() const noexcept { return is_single_file_; }
+  std::span<const CheckpointFile> files() const noexcept { return files_; }
+  /// Sorted by name, bytewise.
+  std::span<const StoredTensor> tensors() const noexcept { return tensors_; }
+  /// Nothing if there is none.
+  const StoredTensor* find(std::string_view name) const noexcept;
+  int64_t data_bytes() const noexcept { return data_bytes_; }  // of tensors()
+  /// Name and text of the index, when one was used.
+  const std::optional<std::pair<std::string, std::string>>& index() const noexcept {
+    return index_;
+  }
+  /// Report-level facts: files not used, tensors the index does not list, a wrong total_size.
+  std::span<const Finding> findings() const noexcept { return findings_; }
+
+ private:
+  friend class CheckpointBuilder;
+  Checkpoint() = default;
+
+  std::string path_;
+  std::string folder_;
+  bool is_single_file_ = false;
+  std::vector<CheckpointFile> files_;
+  std::vector<StoredTensor> tensors_;
+  int64_t data_bytes_ = 0;
+  std::optional<std::pair<std::string, std::string>> index_;
+  std::vector<Finding> findings_;
+};
+
+}  // namespace weightloom

@@ -1,0 +1,62 @@
+// The writer's side: which tensor goes into which file at which offset, decided before a byte moves.
+// Thread safety: an immutable value.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weightloom/safetensors/checkpoint.h"
+#include "weightloom/safetensors/header.h"
+
+namespace weightloom {
+
+struct ShardFile {
+  std::string name;  // relative to the output folder, may hold "/"
+  Header header;
+};
+
+/// Where a tensor stands in the output.
+struct TensorPlace {
+  int32_t file = 0;          // into files()
+  int64_t offset_bytes = 0;  // from the start of the file
+};
+
+class ShardLayout {
+ public:
+  /// One `model.safetensors` when all fits in `max_shard_bytes`, else `model-00001-of-0000N`, filled
+  /// greedily in name order; a larger tensor gets a shard of its own.
+  static ShardLayout by_size(std::span<const TensorSpec> tensors, int64_t max_shard_bytes,
+                             const Metadata& metadata);
+  /// One file of the given name, whatever its size, and no index.
+  static ShardLayout one_file(std::span<const TensorSpec> tensors, std::string name,
+                              const Metadata& metadata);
+  /// Each tensor into the shard that `like` names for it; shards left empty are not written.
+  /// Errors: usage if a tensor stands not in `like` (all named).
+  static ShardLayout like_index(std::span<const TensorSpec> tensors, const Index& like,
+                                const Metadata& metadata);
+  /// Exactly these files with these headers, and this index text.
+  /// Errors: usage if their tensors are not `tensors`, each once.
+  static ShardLayout verbatim(std::span<const TensorSpec> tensors, std::vector<ShardFile> files,
+                              std::optional<std::pair<std::string, std::string>> index);
+
+  std::span<const ShardFile> files() const noexcept { return files_; }
+  /// places()[i] is where tensors[i], as given to the factory, goes.
+  std::span<const TensorPlace> places() const noexcept { return places_; }
+  /// Name and text of the index; none for one file.
+  const std::optional<std::pair<std::string, std::string>>& index() const noexcept {
+    return index_;
+  }
+  int64_t total_file_bytes() const noexcept;
+
+ private:
+  ShardLayout() = default;
+
+  std::vector<ShardFile> files_;
+  std::vector<TensorPlace> places_;
+  std::optional<std::pair<std::string, std::string>> index_;
+};
+
+}  // namespace weightloom
