@@ -9,8 +9,8 @@
 
 namespace weightloom {
 
-/// How much a finding weighs. `error`: refused before anything is written. `strict`: an error unless
-/// the caller is lenient. `report`: told, never changes an exit code.
+/// How much a finding weighs. `error`: refused before anything is written. `strict`: an error
+/// unless the caller is lenient. `report`: told, never changes an exit code.
 enum class Severity { error, strict, report };
 
 /// One fact that a check found. `code` is a stable snake_case word ("missing_source"); `tensor` and

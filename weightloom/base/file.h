@@ -15,7 +15,8 @@
 namespace weightloom {
 
 /// The Error for a failed call: `doing` is a verb phrase ("write"), `error` an errno.
-/// ENOENT → not_found, EACCES/EPERM/EROFS → permission, ENOSPC/EDQUOT/EFBIG → no_space, else io.
+/// ENOENT/ENOTDIR → not_found, EEXIST/ENOTEMPTY → exists, EACCES/EPERM/EROFS → permission,
+/// ENOSPC/EDQUOT/EFBIG → no_space, else io.
 Error system_error(int error, std::string_view doing, const std::string& path);
 
 /// An open file; closes itself. Movable. Borrows the Syscalls, which must outlive it.
@@ -38,7 +39,8 @@ class File {
   const std::string& path() const noexcept { return path_; }
   FileStatus status() const;
 
-  /// Reads buffer.size() bytes at `offset`. Errors: io, also if the file ends before (with numbers).
+  /// Reads buffer.size() bytes at `offset`. Errors: io, also if the file ends before (with
+  /// numbers).
   void read_at(std::span<std::byte> buffer, int64_t offset) const;
   /// Reads consecutive bytes from `offset` into several buffers, in few calls.
   void read_at(std::span<const std::span<std::byte>> buffers, int64_t offset) const;

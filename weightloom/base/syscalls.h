@@ -1,10 +1,12 @@
-// The file seam: every access to a filesystem goes through one of these functions, so that a test can
-// fail any of them, shorten any transfer and lose unsynced data.
+// The file seam: every access to a filesystem goes through one of these functions, so that a test
+// can fail any of them, shorten any transfer and lose unsynced data.
 //
 // Each mirrors one POSIX call, makes one attempt, and returns the call's result or -errno; loops,
-// retries and errors with names live in file.h. Thread safety: implementations allow concurrent calls.
+// retries and errors with names live in file.h. Thread safety: implementations allow concurrent
+// calls.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -37,6 +39,11 @@ struct ListResult {
   std::vector<std::string> names;  // without "." and "..", in no order
 };
 
+struct LinkResult {
+  int error = 0;
+  std::string target;
+};
+
 class Syscalls {
  public:
   virtual ~Syscalls() = default;
@@ -63,6 +70,8 @@ class Syscalls {
   /// As stat, of the link itself.
   virtual StatResult lstat(const std::string& path) const = 0;
   virtual StatResult fstat(int fd) const = 0;
+  /// Where a symbolic link points, as it is written.
+  virtual LinkResult readlink(const std::string& path) const = 0;
   /// True access of this process: access(2) with `mode` (R_OK, W_OK, X_OK).
   virtual int access(const std::string& path, int mode) const = 0;
   virtual ListResult list(const std::string& path) const = 0;
