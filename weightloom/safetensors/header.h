@@ -53,6 +53,8 @@ class Header {
   /// from; `file` its name for messages.
   /// Errors: format, naming file, tensor and numbers.
   static Header parse(std::string json, int64_t file_bytes, std::string_view file);
+  /// As parse, of a header without its file: the data ends where the last tensor ends.
+  static Header parse_alone(std::string json, std::string_view file);
   /// Reads and checks the header of an open file. Never allocates more than the file holds.
   static Header read(const File& file, std::string_view name);
   /// The header that the safetensors package writes for these tensors: by dtype descending, then by

@@ -1,0 +1,41 @@
+// Load: a program's targets into memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "weightloom/base/syscalls.h"
+#include "weightloom/execute/arena.h"
+#include "weightloom/execute/progress.h"
+#include "weightloom/plan/program.h"
+
+namespace weightloom {
+
+/// Called when all bytes of target `index` are in place, from worker threads, never from two at once.
+using TargetComplete = std::function<void(size_t index)>;
+
+struct LoadOptions {
+  RunOptions run;
+  TargetComplete complete;
+};
+
+/// The targets of a program in one arena.
+struct LoadedTensors {
+  Arena arena;
+  std::vector<std::span<std::byte>> tensors;  // per target of the program, borrowing from the arena
+  RunStatistics statistics;
+};
+
+/// Loads into one arena of huge pages, each tensor aligned to 64 bytes.
+/// Errors: io, not_found, cancelled; nothing is left behind.
+LoadedTensors load(const Syscalls& calls, const CopyProgram& program, const LoadOptions& options);
+
+/// Loads into the caller's buffers, one per target, each of exactly its size in bytes.
+/// Errors: as load, and usage if a size disagrees. After an error the buffers' contents are undefined.
+RunStatistics load_into(const Syscalls& calls, const CopyProgram& program,
+                        std::span<const std::span<std::byte>> buffers, const LoadOptions& options);
+
+}  // namespace weightloom

@@ -1,0 +1,176 @@
+#include "weightloom/plan/compile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "weightloom/layout/coverage.h"
+#include "weightloom/plan/lower.h"
+
+namespace weightloom {
+namespace {
+
+Finding error_finding(std::string code, const std::string& tensor, std::string message) {
+  return {Severity::error, std::move(code), tensor, "", std::move(message)};
+}
+
+std::string element_text(int64_t offset, const Shape& shape) {
+  const auto strides = row_major_strides(shape);
+  Shape at;
+  for (size_t i = 0; i < shape.size(); ++i) at.push_back(offset / strides[i] % shape[i]);
+  return to_string(at);
+}
+
+/// A source region as it reads its source: sides swapped, so that coverage can be asked of the source.
+Region reader_of(const Region& region) {
+  Region reader;
+  reader.source = 0;
+  reader.source_offset = region.target_offset;
+  reader.target_offset = region.source_offset;
+  reader.axes.reserve(region.axes.size());
+  for (const Axis& axis : region.axes) {
+    reader.axes.push_back({axis.extent, axis.source_stride, axis.target_stride});
+  }
+  return reader;
+}
+
+/// Compiles targets one by one and remembers who reads which source.
+class Compiler {
+ public:
+  Compiler(std::vector<ProgramFile> files, std::vector<ProgramSource> sources)
+      : files_(std::move(files)), sources_(std::move(sources)), readers_(sources_.size()) {}
+
+  void add(NamedLayout target) {
+    if (!names_.insert(target.name).second) {
+      return report("duplicate_target", target.name,
+                    fmt::format("two targets have the name '{}'", target.name));
+    }
+    note_readers(target.layout);
+    if (!check_coverage(target) || !check_dtypes(target)) return;
+    emit(std::move(target));
+  }
+
+  Compiled finish() {
+    for (size_t i = 0; i < sources_.size(); ++i) check_source(i);
+    return {CopyProgram(std::move(files_), std::move(sources_), std::move(targets_)),
+            std::move(findings_)};
+  }
+
+ private:
+  void report(std::string code, const std::string& tensor, std::string message) {
+    findings_.push_back(error_finding(std::move(code), tensor, std::move(message)));
+  }
+
+  void note_readers(const Layout& layout) {
+    for (const Region& region : layout.regions()) {
+      if (region.is_pad()) continue;
+      readers_[static_cast<size_t>(region.source)].push_back(reader_of(region));
+    }
+  }
+
+  bool check_coverage(const NamedLayout& target) {
+    const auto fault = coverage_fault(target.layout);
+    if (!fault) return true;
+    const std::string at = element_text(fault->offset, target.layout.shape());
+    const bool hole = fault->times == 0;
+    report(hole ? "target_not_written" : "target_written_twice", target.name,
+           fmt::format("target '{}' {}: element {} is written {} times, needed once", target.name,
+                       to_string(target.layout.shape()), at, fault->times));
+    return false;
+  }
+
+  bool check_dtypes(const NamedLayout& target) {
+    for (const Region& region : target.layout.regions()) {
+      if (region.is_pad()) continue;
+      const ProgramSource& source = sources_[static_cast<size_t>(region.source)];
+      if (source.dtype == target.dtype) continue;
+      report("dtype_mismatch", target.name,
+             fmt::format("target '{}' is {}, but its source '{}' is {}", target.name,
+                         to_string(target.dtype), source.name, to_string(source.dtype)));
+      return false;
+    }
+    return true;
+  }
+
+  void emit(NamedLayout target) {
+    ProgramTarget result;
+    result.shape = target.layout.shape();
+    result.dtype = target.dtype;
+    const auto size = checked_bytes(result.dtype, result.shape);
+    Lowered lowered = lower_to_bytes(std::move(target.layout), target.dtype);
+    if (!size) {
+      lowered.refusal = fmt::format("{} {} does not fill whole bytes", to_string(result.dtype),
+                                    to_string(result.shape));
+    }
+    if (lowered.refusal) {
+      return report("inside_byte", target.name,
+                    fmt::format("target '{}': {}", target.name, *lowered.refusal));
+    }
+    result.name = std::move(target.name);
+    result.size_bytes = *size;
+    result.regions = std::move(lowered.regions);
+    result.disjoint_hulls = hulls_disjoint(result.regions);
+    targets_.push_back(std::move(result));
+  }
+
+  static bool hulls_disjoint(const std::vector<Region>& regions) {
+    for (size_t i = 1; i < regions.size(); ++i) {
+      const Region& before = regions[i - 1];
+      if (before.target_offset + target_span(before) >= regions[i].target_offset) return false;
+    }
+    return true;
+  }
+
+  void check_source(size_t i) {
+    const ProgramSource& source = sources_[i];
+    const auto fault = coverage_fault(elements(source.shape), std::move(readers_[i]));
+    if (!fault) return;
+    const bool unused = fault->times == 0;
+    report(unused ? "source_not_used" : "source_used_twice", source.name,
+           fmt::format("source '{}' {}: element {} goes to {} targets, needed one", source.name,
+                       to_string(source.shape), element_text(fault->offset, source.shape),
+                       fault->times));
+  }
+
+  std::vector<ProgramFile> files_;
+  std::vector<ProgramSource> sources_;
+  std::vector<std::vector<Region>> readers_;
+  std::unordered_set<std::string> names_;
+  std::vector<ProgramTarget> targets_;
+  std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+Compiled compile(std::vector<ProgramFile> files, std::vector<ProgramSource> sources,
+                 std::vector<NamedLayout> targets) {
+  Compiler compiler(std::move(files), std::move(sources));
+  for (NamedLayout& target : targets) compiler.add(std::move(target));
+  return compiler.finish();
+}
+
+CopyProgram select_targets(const CopyProgram& program, const std::vector<bool>& keep) {
+  std::vector<ProgramTarget> kept;
+  for (size_t i = 0; i < keep.size(); ++i) {
+    if (keep[i]) kept.push_back(program.targets()[i]);
+  }
+  return CopyProgram({program.files().begin(), program.files().end()},
+                     {program.sources().begin(), program.sources().end()}, std::move(kept));
+}
+
+bool is_refusal(const Finding& finding, bool lenient) noexcept {
+  switch (finding.severity) {
+    case Severity::error:
+      return true;
+    case Severity::strict:
+      return !lenient;
+    case Severity::report:
+      return false;
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace weightloom

@@ -1,0 +1,31 @@
+// Compilation: named layouts over source tensors become a CopyProgram, with all findings.
+#pragma once
+
+#include <vector>
+
+#include "weightloom/base/error.h"
+#include "weightloom/mapping/apply.h"
+#include "weightloom/plan/program.h"
+
+namespace weightloom {
+
+struct Compiled {
+  CopyProgram program;            // of the targets without fault
+  std::vector<Finding> findings;  // all of them, by target name
+};
+
+/// Checks and lowers. Found, all as errors: a target element with no writer or several
+/// (`target_not_written`, `target_written_twice`), a source element read by none or several targets
+/// (`source_not_used`, `source_used_twice`), dtypes that differ (`dtype_mismatch`), two targets of one
+/// name (`duplicate_target`), a cut inside a byte (`inside_byte`).
+/// Shape: `targets` are layouts over places in `sources`; the program keeps their order.
+Compiled compile(std::vector<ProgramFile> files, std::vector<ProgramSource> sources,
+                 std::vector<NamedLayout> targets);
+
+/// The program of some targets of another: `keep[i]` says whether target i stays.
+CopyProgram select_targets(const CopyProgram& program, const std::vector<bool>& keep);
+
+/// True if a finding refuses the plan.
+bool is_refusal(const Finding& finding, bool lenient) noexcept;
+
+}  // namespace weightloom

@@ -1,0 +1,350 @@
+#include "weightloom/plan/conversion.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <unordered_map>
+
+#include "weightloom/layout/coalesce.h"
+#include "weightloom/layout/operations.h"
+#include "weightloom/layout/relation.h"
+#include "weightloom/mapping/apply.h"
+#include "weightloom/plan/compile.h"
+
+namespace weightloom {
+namespace {
+
+void append(std::vector<Finding>& to, std::vector<Finding> from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+bool has_errors(const std::vector<Finding>& findings) {
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const Finding& finding) { return finding.severity == Severity::error; });
+}
+
+std::vector<NamedLayout> identity_leaves(std::span<const StoredTensor> tensors) {
+  std::vector<NamedLayout> leaves;
+  leaves.reserve(tensors.size());
+  for (const StoredTensor& tensor : tensors) {
+    const auto id = static_cast<SourceId>(leaves.size());
+    leaves.push_back({tensor.name, tensor.dtype, identity(id, tensor.shape)});
+  }
+  return leaves;
+}
+
+/// The relation of a record: hub tensors, and the runtime layouts that its mapping makes of them.
+struct RecordedForward {
+  std::vector<NamedLayout> hub;  // identities
+  std::vector<NamedLayout> runtime;
+};
+
+class Planner {
+ public:
+  Planner(const Syscalls& calls, const Checkpoint& source, const Selection& selection,
+          const Registry& registry)
+      : calls_(calls), source_(source), selection_(selection), registry_(registry) {}
+
+  Conversion plan() && {
+    facts_ = read_side_facts(calls_, source_);
+    result_.findings.assign(source_.findings().begin(), source_.findings().end());
+    choice_ = choose_mapping(calls_, source_, facts_, selection_.mapping, registry_,
+                             selection_.to.has_value());
+    append(result_.findings, choice_.findings);
+    result_.mapping = choice_.label;
+    resolve_sides();
+    result_.metadata = {{"format", "pt"}};
+    std::vector<NamedLayout> targets = make_targets();
+    compile_targets(std::move(targets));
+    record();
+    return std::move(result_);
+  }
+
+ private:
+  void resolve_sides() {
+    result_.from = selection_.from;
+    if (result_.from == Side::unknown) {
+      result_.from = detect_side(source_, facts_, choice_.mapping);
+    }
+    result_.to = selection_.to.value_or(result_.from);
+    if (result_.from != Side::unknown || !selection_.to || choice_.mapping.empty()) return;
+    throw Error(ErrorCode::usage,
+                fmt::format("{}: the names do not tell whether this is the hub or the runtime "
+                            "layout of mapping '{}'",
+                            source_.path(), choice_.label),
+                "say which with --from hub or --from runtime");
+  }
+
+  bool converts() const {
+    return selection_.to && result_.to != result_.from && !choice_.mapping.empty();
+  }
+
+  std::vector<NamedLayout> make_targets() {
+    if (!converts()) {
+      result_.passed_through = static_cast<int64_t>(source_.tensors().size());
+      return identity_leaves(source_.tensors());
+    }
+    if (result_.to == Side::runtime) return apply_rules(choice_.mapping);
+    if (goes_back_by_record()) return go_back_by_record();
+    return go_back_by_rules();
+  }
+
+  std::vector<NamedLayout> apply_rules(const Mapping& mapping) {
+    MappingResult applied = apply_mapping(mapping, identity_leaves(source_.tensors()), config());
+    append(result_.findings, std::move(applied.findings));
+    result_.passed_through = applied.passed_through;
+    fired_ = std::move(applied.fired);
+    return std::move(applied.tensors);
+  }
+
+  /// The config that operations were, or are to be, resolved with.
+  ModelConfig config() const {
+    if (facts_.config.present() || !facts_.record || facts_.record->config_json.empty()) {
+      return facts_.config;
+    }
+    return ModelConfig::parse(facts_.record->config_json, kProvenanceName);
+  }
+
+  bool goes_back_by_record() const {
+    return facts_.record && facts_.record->layout == "runtime" && !facts_.record->files.empty() &&
+           selection_.mapping == "auto";
+  }
+
+  /// The rules that fired, backwards, and the proof that forwards they give what is there.
+  std::vector<NamedLayout> go_back_by_rules() {
+    const Mapping mapping = mapping_that_fired();
+    std::vector<NamedLayout> targets = apply_rules(mapping.reversed());
+    if (!has_errors(result_.findings)) prove_round_trip(mapping, targets);
+    return targets;
+  }
+
+  Mapping mapping_that_fired() const {
+    if (!facts_.record || facts_.record->layout != "runtime" || selection_.mapping != "auto") {
+      return choice_.mapping;
+    }
+    std::vector<WeightTransform> kept;
+    for (int64_t i : facts_.record->fired) {
+      kept.push_back(choice_.mapping.transforms().at(static_cast<size_t>(i)));
+    }
+    return Mapping(choice_.mapping.name(), std::move(kept));
+  }
+
+  void prove_round_trip(const Mapping& mapping, const std::vector<NamedLayout>& targets) {
+    MappingResult forward = apply_mapping(mapping, targets, config());
+    std::unordered_map<std::string, const NamedLayout*> made;
+    for (const NamedLayout& tensor : forward.tensors) made.emplace(tensor.name, &tensor);
+    const auto leaves = identity_leaves(source_.tensors());
+    for (const NamedLayout& leaf : leaves) {
+      const auto found = made.find(leaf.name);
+      if (found != made.end() && is_same_layout(found->second->layout, leaf.layout)) continue;
+      add_error("round_trip", leaf.name,
+                fmt::format("tensor '{}' cannot be brought back: mapping '{}' does not make it "
+                            "again from the tensors that its reverse gives",
+                            leaf.name, mapping.name()));
+    }
+  }
+
+  static bool is_same_layout(const Layout& made, const Layout& leaf) {
+    if (made.shape() != leaf.shape()) return false;
+    std::vector<Region> regions = coalesce({made.regions().begin(), made.regions().end()});
+    return std::equal(regions.begin(), regions.end(), leaf.regions().begin(),
+                      leaf.regions().end());
+  }
+
+  /// Inverts the relation that the record's headers and mapping state: the files as they were.
+  std::vector<NamedLayout> go_back_by_record() {
+    RecordedForward forward = recorded_forward();
+    Relation relation = relation_over_source(forward);
+    if (has_errors(result_.findings)) return {};
+    Relation back = invert(relation);
+    std::vector<NamedLayout> targets;
+    for (size_t i = 0; i < forward.hub.size(); ++i) {
+      targets.push_back(
+          {std::move(forward.hub[i].name), forward.hub[i].dtype, std::move(back.targets[i])});
+    }
+    if (!selection_.is_partial()) {
+      result_.original_files = facts_.record->files;
+      result_.original_index = facts_.record->index;
+    }
+    return targets;
+  }
+
+  RecordedForward recorded_forward() {
+    RecordedForward forward;
+    for (const OriginalFile& file : facts_.record->files) {
+      const Header header = Header::parse_alone(file.header_json, file.name);
+      for (const HeaderTensor& tensor : header.tensors()) {
+        const auto id = static_cast<SourceId>(forward.hub.size());
+        forward.hub.push_back({tensor.name, tensor.dtype, identity(id, tensor.shape)});
+      }
+    }
+    MappingResult applied = apply_mapping(facts_.record->mapping, forward.hub, recorded_config());
+    append(result_.findings, std::move(applied.findings));
+    forward.runtime = std::move(applied.tensors);
+    return forward;
+  }
+
+  ModelConfig recorded_config() const {
+    if (facts_.record->config_json.empty()) return ModelConfig();
+    return ModelConfig::parse(facts_.record->config_json, kProvenanceName);
+  }
+
+  /// The forward layouts in the order of the tensors that are there; every disagreement is found.
+  Relation relation_over_source(const RecordedForward& forward) {
+    std::unordered_map<std::string, const NamedLayout*> recorded;
+    for (const NamedLayout& tensor : forward.runtime) recorded.emplace(tensor.name, &tensor);
+    Relation relation;
+    for (const NamedLayout& hub : forward.hub) relation.sources.push_back(hub.layout.shape());
+    relation.drops.resize(relation.sources.size());
+    for (const StoredTensor& tensor : source_.tensors()) {
+      const auto found = recorded.find(tensor.name);
+      if (found == recorded.end()) {
+        add_error("not_in_record", tensor.name,
+                  fmt::format("tensor '{}' is not among those that {} says were made",
+                              tensor.name, kProvenanceName));
+        continue;
+      }
+      check_against_record(tensor, *found->second);
+      relation.targets.push_back(found->second->layout);
+      recorded.erase(found);
+    }
+    for (const auto& [name, tensor] : recorded) {
+      add_error("missing_source", name,
+                fmt::format("tensor '{}' {} is gone; {} says it was made", name,
+                            to_string(tensor->layout.shape()), kProvenanceName));
+    }
+    return relation;
+  }
+
+  void check_against_record(const StoredTensor& tensor, const NamedLayout& recorded) {
+    if (tensor.shape == recorded.layout.shape() && tensor.dtype == recorded.dtype) return;
+    add_error("shape_mismatch", tensor.name,
+              fmt::format("tensor '{}' is {} {}, but {} says {} {}", tensor.name,
+                          to_string(tensor.dtype), to_string(tensor.shape), kProvenanceName,
+                          to_string(recorded.dtype), to_string(recorded.layout.shape())));
+  }
+
+  void add_error(std::string code, const std::string& tensor, std::string message) {
+    result_.findings.push_back(
+        {Severity::error, std::move(code), tensor, "", std::move(message)});
+  }
+
+  void compile_targets(std::vector<NamedLayout> targets) {
+    if (has_errors(result_.findings)) return compile_what_is_sound(std::move(targets));
+    std::sort(targets.begin(), targets.end(),
+              [](const NamedLayout& a, const NamedLayout& b) { return a.name < b.name; });
+    Compiled compiled = compile(program_files(), program_sources(), std::move(targets));
+    append(result_.findings, std::move(compiled.findings));
+    select(std::move(compiled.program));
+  }
+
+  /// With errors found already, the rest is compiled only to show it: what its sources lack is known.
+  void compile_what_is_sound(std::vector<NamedLayout> targets) {
+    Compiled compiled = compile(program_files(), program_sources(), std::move(targets));
+    for (Finding& finding : compiled.findings) {
+      if (finding.code != "source_not_used") result_.findings.push_back(std::move(finding));
+    }
+    select(std::move(compiled.program));
+  }
+
+  void select(CopyProgram program) {
+    if (!selection_.is_partial()) {
+      result_.program = std::move(program);
+      return;
+    }
+    std::vector<bool> keep;
+    for (const ProgramTarget& target : program.targets()) {
+      keep.push_back(is_selected(selection_, target.name));
+    }
+    result_.deselected = std::count(keep.begin(), keep.end(), false);
+    if (!keep.empty() && result_.deselected == static_cast<int64_t>(keep.size())) {
+      add_error("nothing_selected", "",
+                fmt::format("--include and --exclude leave none of {} targets", keep.size()));
+    }
+    result_.program = select_targets(program, keep);
+  }
+
+  std::vector<ProgramFile> program_files() const {
+    std::vector<ProgramFile> files;
+    for (const CheckpointFile& file : source_.files()) {
+      files.push_back({file.name, file.path, file.status});
+    }
+    return files;
+  }
+
+  std::vector<ProgramSource> program_sources() const {
+    std::vector<ProgramSource> sources;
+    sources.reserve(source_.tensors().size());
+    for (const StoredTensor& tensor : source_.tensors()) {
+      sources.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.file,
+                         tensor.offset_bytes, tensor.size_bytes});
+    }
+    return sources;
+  }
+
+  /// The record that the output gets.
+  void record() {
+    if (!converts() && facts_.record && !selection_.is_partial()) {
+      result_.provenance = *facts_.record;
+      return;
+    }
+    Provenance& record = result_.provenance;
+    record.layout = std::string(to_string(result_.to));
+    record.mapping = choice_.mapping;
+    record.config_json = facts_.config_json;
+    for (size_t i = 0; i < fired_.size() && result_.to == Side::runtime; ++i) {
+      if (fired_[i] > 0) record.fired.push_back(static_cast<int64_t>(i));
+    }
+    if (converts() && result_.to == Side::runtime && !selection_.is_partial()) keep_originals();
+  }
+
+  /// The source's headers and index, verbatim, when its files hold exactly the tensors converted.
+  void keep_originals() {
+    size_t tensors = 0;
+    for (const CheckpointFile& file : source_.files()) tensors += file.header.tensors().size();
+    if (tensors != source_.tensors().size()) return;
+    for (const CheckpointFile& file : source_.files()) {
+      result_.provenance.files.push_back({file.name, file.header.json()});
+    }
+    result_.provenance.index = source_.index();
+  }
+
+  const Syscalls& calls_;
+  const Checkpoint& source_;
+  const Selection& selection_;
+  const Registry& registry_;
+  SideFacts facts_;
+  MappingChoice choice_;
+  std::vector<int64_t> fired_;
+  Conversion result_;
+};
+
+}  // namespace
+
+bool Conversion::is_refused(bool lenient) const noexcept {
+  return std::any_of(findings.begin(), findings.end(), [lenient](const Finding& finding) {
+    return weightloom::is_refusal(finding, lenient);
+  });
+}
+
+Conversion plan_conversion(const Syscalls& calls, const Checkpoint& source,
+                           const Selection& selection, const Registry& registry) {
+  return Planner(calls, source, selection, registry).plan();
+}
+
+Error refusal_of(const std::vector<Finding>& findings, bool lenient) {
+  std::vector<const Finding*> refusals;
+  for (const Finding& finding : findings) {
+    if (is_refusal(finding, lenient)) refusals.push_back(&finding);
+  }
+  const size_t others = refusals.empty() ? 0 : refusals.size() - 1;
+  std::string message = refusals.empty() ? "refused" : refusals.front()->message;
+  if (others > 0) message += fmt::format(" (and {} more)", others);
+  return Error(ErrorCode::plan, message,
+               "mend the checkpoint, or choose the rules with --mapping NAME|FILE.json|none; "
+               "nothing was written",
+               findings);
+}
+
+}  // namespace weightloom

@@ -1,0 +1,31 @@
+#include "weightloom/plan/dump.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "weightloom/layout/notation.h"
+
+namespace weightloom {
+
+std::string dump(const CopyProgram& program) {
+  std::string text;
+  auto out = std::back_inserter(text);
+  int64_t place = 0;
+  for (const ProgramSource& source : program.sources()) {
+    fmt::format_to(out, "source {} '{}' {} {} file {} '{}' [{}, {})\n", place++, source.name,
+                   to_string(source.dtype), to_string(source.shape), source.file,
+                   program.files()[static_cast<size_t>(source.file)].name, source.offset_bytes,
+                   source.offset_bytes + source.size_bytes);
+  }
+  for (const ProgramTarget& target : program.targets()) {
+    fmt::format_to(out, "target '{}' {} {}\n", target.name, to_string(target.dtype),
+                   to_string(target.shape));
+    for (const Region& region : target.regions) {
+      fmt::format_to(out, "  {}\n", to_string(region));
+    }
+  }
+  return text;
+}
+
+}  // namespace weightloom

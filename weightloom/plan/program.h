@@ -1,0 +1,72 @@
+// CopyProgram: the compiled form of a conversion, and the only thing that an executor reads.
+//
+// For each target tensor it holds regions of bytes (layout.h, with bytes for elements): which bytes of
+// which source tensor go where. Load, save, convert, reshard and sync are such programs with other
+// endpoints. Thread safety: an immutable value.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weightloom/base/dtype.h"
+#include "weightloom/base/file.h"
+#include "weightloom/layout/layout.h"
+
+namespace weightloom {
+
+/// A file that sources stand in, as it was when its header was read.
+struct ProgramFile {
+  std::string name;  // for messages
+  std::string path;
+  FileStatus status;
+};
+
+struct ProgramSource {
+  std::string name;
+  DType dtype = DType::F32;
+  Shape shape;
+  int32_t file = 0;          // into files()
+  int64_t offset_bytes = 0;  // from the start of the file
+  int64_t size_bytes = 0;
+};
+
+struct ProgramTarget {
+  std::string name;
+  DType dtype = DType::F32;
+  Shape shape;
+  int64_t size_bytes = 0;
+  /// In bytes, sorted by target offset, coalesced; a contiguous run is an axis (bytes, 1, 1). Sources
+  /// are places in sources(); a pad writes zero bytes.
+  std::vector<Region> regions;
+  /// No region begins before the one before it has ended: cuts along the target bisect.
+  bool disjoint_hulls = true;
+};
+
+class CopyProgram {
+ public:
+  CopyProgram() = default;
+  /// Used by compile(); see there for what holds.
+  CopyProgram(std::vector<ProgramFile> files, std::vector<ProgramSource> sources,
+              std::vector<ProgramTarget> targets);
+
+  std::span<const ProgramFile> files() const noexcept { return files_; }
+  std::span<const ProgramSource> sources() const noexcept { return sources_; }
+  std::span<const ProgramTarget> targets() const noexcept { return targets_; }
+  int64_t target_bytes() const noexcept { return target_bytes_; }
+  int64_t region_count() const noexcept { return region_count_; }
+
+ private:
+  std::vector<ProgramFile> files_;
+  std::vector<ProgramSource> sources_;
+  std::vector<ProgramTarget> targets_;
+  int64_t target_bytes_ = 0;
+  int64_t region_count_ = 0;
+};
+
+/// The part of a target's regions that writes bytes [begin, end) of it.
+/// Law: exactly the pairs (target, source) with begin ≤ target < end.
+std::vector<Region> clip_target(const ProgramTarget& target, int64_t begin, int64_t end);
+
+}  // namespace weightloom

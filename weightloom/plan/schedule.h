@@ -1,0 +1,92 @@
+// The schedule: a program cut into tiles, the unit of work of the executor, and how each tile is read.
+//
+// Targets are placed in spaces (an output file, an arena, a caller's buffer). A tile is a byte range of
+// one space, small where runs are long, as large as the budget allows where only a large tile reads its
+// sources in one sweep (a transpose). Costs come from the same functions that the executor runs.
+// Thread safety: immutable values, pure functions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "weightloom/plan/program.h"
+
+namespace weightloom {
+
+/// Where a target lies.
+struct Placement {
+  int32_t space = 0;
+  int64_t offset_bytes = 0;  // from the start of the space
+};
+
+/// Bytes [begin, end) of a target, at `at_bytes` from the start of the tile.
+struct Piece {
+  int32_t target = 0;
+  int64_t begin_bytes = 0;
+  int64_t end_bytes = 0;
+  int64_t at_bytes = 0;
+};
+
+struct Tile {
+  int32_t space = 0;
+  int64_t begin_bytes = 0;  // in the space
+  int64_t size_bytes = 0;
+  std::vector<Piece> pieces;
+  bool long_runs = true;  // reads exactly the bytes it makes, in long runs
+};
+
+struct ScheduleLimits {
+  /// Size of a tile whose runs are long.
+  int64_t tile_bytes = int64_t{4} << 20;
+  /// Most that one tile with its staging buffer may take; a contract.
+  int64_t worker_bytes = int64_t{256} << 20;
+};
+
+/// The limits for `threads` workers that together stay under `memory_budget_bytes`.
+/// Errors: usage if the budget is below 1 MiB a worker.
+ScheduleLimits limits_for(int64_t memory_budget_bytes, int threads);
+
+/// All targets cut into tiles, by space and offset; neighbours in a space share tiles.
+/// Law: every byte of every target lies in exactly one piece.
+std::vector<Tile> make_schedule(const CopyProgram& program, std::span<const Placement> placements,
+                                const ScheduleLimits& limits);
+
+/// One read of consecutive bytes of a file straight into the tile.
+struct DirectRead {
+  int32_t file = 0;
+  int64_t file_offset = 0;
+  int64_t tile_offset = 0;
+  int64_t size_bytes = 0;
+};
+
+/// Bytes of a file that go to the staging buffer.
+struct StagingRead {
+  int64_t file_offset = 0;
+  int64_t staging_offset = 0;
+  int64_t size_bytes = 0;
+};
+
+/// Neighbouring source bytes read into the staging buffer, and the copies from there into the tile:
+/// regions whose source side counts from the start of the staging buffer.
+struct StagedGroup {
+  int32_t file = 0;
+  std::vector<StagingRead> reads;
+  std::vector<Region> copies;
+  int64_t staging_bytes = 0;
+};
+
+/// How a tile is made. Fills are pads: regions that write zeros.
+struct TileReads {
+  std::vector<DirectRead> direct;  // by file, then offset
+  std::vector<StagedGroup> staged;
+  std::vector<Region> fills;
+  int64_t staging_bytes = 0;  // the largest of the groups
+  int64_t bytes_read = 0;
+  int64_t read_calls = 0;  // runs of consecutive bytes
+};
+
+/// Units: regions of the result count tile bytes on the target side.
+TileReads read_tile(const CopyProgram& program, const Tile& tile, const ScheduleLimits& limits);
+
+}  // namespace weightloom

@@ -1,0 +1,244 @@
+// How one tile is read: which runs go straight into it, which through the staging buffer.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "weightloom/plan/schedule.h"
+
+namespace weightloom {
+namespace {
+
+// A run this long is worth a vector entry of a read call of its own, without a staging copy.
+constexpr int64_t kDirectRunBytes = 1024;
+// What a read call costs, in bytes that could be copied meanwhile.
+constexpr int64_t kCallCostBytes = 3072;
+
+/// A region of a tile with absolute file offsets on the source side.
+struct TileRegion {
+  int32_t file = 0;
+  Region region;
+  int64_t begin() const { return region.source_offset; }
+  int64_t end() const { return region.source_offset + source_span(region) + 1; }
+};
+
+/// Length of the innermost run that is contiguous on both sides.
+int64_t run_bytes(const Region& region) {
+  if (region.axes.empty()) return 1;
+  const Axis& last = region.axes.back();
+  return last.target_stride == 1 && last.source_stride == 1 ? last.extent : 1;
+}
+
+/// The source side of a region alone: its contiguous run and the axes that step over it, outermost
+/// first, as indexes into the region's axes.
+struct SourceWalk {
+  int64_t run = 1;
+  std::vector<size_t> outer;
+};
+
+SourceWalk source_walk(const Region& region) {
+  SourceWalk walk;
+  std::vector<size_t> order(region.axes.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return region.axes[a].source_stride < region.axes[b].source_stride;
+  });
+  for (size_t i : order) {
+    const Axis& axis = region.axes[i];
+    if (walk.outer.empty() && axis.source_stride == walk.run) {
+      walk.run *= axis.extent;
+    } else {
+      walk.outer.push_back(i);
+    }
+  }
+  std::reverse(walk.outer.begin(), walk.outer.end());
+  return walk;
+}
+
+/// Calls visit(offset) for each combination of the axes, offsets by `stride`, in lexicographic order.
+template <typename Visit>
+void for_each_step(const std::vector<Axis>& axes, int64_t Axis::*stride, Visit visit) {
+  std::vector<int64_t> count(axes.size(), 0);
+  int64_t offset = 0;
+  while (true) {
+    visit(offset);
+    size_t i = axes.size();
+    while (i > 0) {
+      --i;
+      offset += axes[i].*stride;
+      if (++count[i] < axes[i].extent) break;
+      offset -= axes[i].*stride * axes[i].extent;
+      count[i] = 0;
+      if (i == 0) return;
+    }
+    if (axes.empty()) return;
+  }
+}
+
+class TileReader {
+ public:
+  TileReader(const CopyProgram& program, const Tile& tile, const ScheduleLimits& limits)
+      : program_(program), staging_cap_(limits.worker_bytes - tile.size_bytes) {
+    for (const Piece& piece : tile.pieces) collect(piece);
+  }
+
+  TileReads read() && {
+    std::sort(regions_.begin(), regions_.end(), [](const TileRegion& a, const TileRegion& b) {
+      return std::pair(a.file, a.begin()) < std::pair(b.file, b.begin());
+    });
+    for (size_t i = 0; i < regions_.size();) i = read_group(i);
+    merge_direct();
+    return std::move(reads_);
+  }
+
+ private:
+  void collect(const Piece& piece) {
+    const auto& target = program_.targets()[static_cast<size_t>(piece.target)];
+    const int64_t shift = piece.at_bytes - piece.begin_bytes;
+    for (Region& region : clip_target(target, piece.begin_bytes, piece.end_bytes)) {
+      region.target_offset += shift;
+      if (region.is_pad()) {
+        reads_.fills.push_back(std::move(region));
+        continue;
+      }
+      const auto& source = program_.sources()[static_cast<size_t>(region.source)];
+      region.source_offset += source.offset_bytes;
+      regions_.push_back({source.file, std::move(region)});
+    }
+  }
+
+  /// Reads the group of neighbours that begins at regions_[i]; gives the place after it.
+  size_t read_group(size_t i) {
+    if (run_bytes(regions_[i].region) >= kDirectRunBytes) {
+      read_direct(regions_[i]);
+      return i + 1;
+    }
+    size_t last = i + 1;
+    int64_t end = regions_[i].end();
+    int64_t volumes = volume(regions_[i].region);
+    while (last < regions_.size() && joins(i, last, end)) {
+      end = std::max(end, regions_[last].end());
+      volumes += volume(regions_[last].region);
+      ++last;
+    }
+    read_small_runs(i, last, end, volumes);
+    return last;
+  }
+
+  bool joins(size_t first, size_t next, int64_t end) const {
+    const TileRegion& candidate = regions_[next];
+    return candidate.file == regions_[first].file && candidate.begin() <= end &&
+           run_bytes(candidate.region) < kDirectRunBytes &&
+           std::max(end, candidate.end()) - regions_[first].begin() <= staging_cap_;
+  }
+
+  void read_direct(const TileRegion& from) {
+    const Region& region = from.region;
+    const std::vector<Axis> outer(region.axes.begin(), region.axes.end() - 1);
+    const int64_t size = region.axes.back().extent;
+    const size_t before = reads_.direct.size();
+    for_each_step(outer, &Axis::target_stride, [&](int64_t offset) {
+      reads_.direct.push_back({from.file, 0, region.target_offset + offset, size});
+    });
+    size_t i = before;
+    for_each_step(outer, &Axis::source_stride, [&](int64_t offset) {
+      reads_.direct[i++].file_offset = region.source_offset + offset;
+    });
+  }
+
+  /// Chooses between the hull of regions [first, last) in one sweep and their runs one by one.
+  void read_small_runs(size_t first, size_t last, int64_t end, int64_t volumes) {
+    const int64_t hull = end - regions_[first].begin();
+    int64_t calls = 0;
+    for (size_t i = first; i < last; ++i) {
+      const Region& region = regions_[i].region;
+      calls += volume(region) / source_walk(region).run;
+    }
+    const bool fits = hull <= staging_cap_;
+    const int64_t hull_cost = hull + kCallCostBytes;
+    if (fits && hull_cost <= volumes + calls * kCallCostBytes) return stage_hull(first, last, hull);
+    for (size_t i = first; i < last; ++i) stage_runs(regions_[i]);
+  }
+
+  void stage_hull(size_t first, size_t last, int64_t hull) {
+    StagedGroup group;
+    group.file = regions_[first].file;
+    group.staging_bytes = hull;
+    const int64_t begin = regions_[first].begin();
+    group.reads.push_back({begin, 0, hull});
+    for (size_t i = first; i < last; ++i) {
+      Region copy = std::move(regions_[i].region);
+      copy.source_offset -= begin;
+      group.copies.push_back(std::move(copy));
+    }
+    add(std::move(group));
+  }
+
+  /// Reads each contiguous source run of a region, packed one after the other.
+  void stage_runs(const TileRegion& from) {
+    const SourceWalk walk = source_walk(from.region);
+    StagedGroup group;
+    group.file = from.file;
+    std::vector<Axis> outer;
+    for (size_t i : walk.outer) outer.push_back(from.region.axes[i]);
+    for_each_step(outer, &Axis::source_stride, [&](int64_t offset) {
+      group.reads.push_back({from.region.source_offset + offset, group.staging_bytes, walk.run});
+      group.staging_bytes += walk.run;
+    });
+    Region copy = from.region;
+    copy.source_offset = 0;
+    int64_t packed = walk.run;
+    for (size_t i = walk.outer.size(); i-- > 0;) {
+      Axis& axis = copy.axes[walk.outer[i]];
+      axis.source_stride = packed;
+      packed *= axis.extent;
+    }
+    group.copies.push_back(normalized(std::move(copy)));
+    add(std::move(group));
+  }
+
+  void add(StagedGroup group) {
+    for (const StagingRead& read : group.reads) reads_.bytes_read += read.size_bytes;
+    reads_.read_calls += static_cast<int64_t>(group.reads.size());
+    reads_.staging_bytes = std::max(reads_.staging_bytes, group.staging_bytes);
+    reads_.staged.push_back(std::move(group));
+  }
+
+  /// Sorts direct reads by file offset and joins those that are one run on both sides.
+  void merge_direct() {
+    auto& direct = reads_.direct;
+    std::sort(direct.begin(), direct.end(), [](const DirectRead& a, const DirectRead& b) {
+      return std::pair(a.file, a.file_offset) < std::pair(b.file, b.file_offset);
+    });
+    size_t kept = 0;
+    int64_t last_end = -1;
+    int32_t last_file = -1;
+    for (size_t i = 0; i < direct.size(); ++i) {
+      const DirectRead read = direct[i];
+      reads_.bytes_read += read.size_bytes;
+      const bool continues = read.file == last_file && read.file_offset == last_end;
+      reads_.read_calls += continues ? 0 : 1;
+      last_end = read.file_offset + read.size_bytes;
+      last_file = read.file;
+      DirectRead* before = kept > 0 ? &direct[kept - 1] : nullptr;
+      if (continues && before->tile_offset + before->size_bytes == read.tile_offset) {
+        before->size_bytes += read.size_bytes;
+      } else {
+        direct[kept++] = read;
+      }
+    }
+    direct.resize(kept);
+  }
+
+  const CopyProgram& program_;
+  int64_t staging_cap_;
+  std::vector<TileRegion> regions_;
+  TileReads reads_;
+};
+
+}  // namespace
+
+TileReads read_tile(const CopyProgram& program, const Tile& tile, const ScheduleLimits& limits) {
+  return TileReader(program, tile, limits).read();
+}
+
+}  // namespace weightloom
