@@ -1,0 +1,136 @@
+#include "weightloom/cli/command_options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "weightloom/base/byte_size.h"
+#include "weightloom/base/error.h"
+#include "weightloom/execute/budget.h"
+
+namespace weightloom::cli {
+namespace {
+
+constexpr int kMostThreads = 1024;
+
+/// A flag with a value; `accept` throws Error(usage) for a value that makes no sense.
+void add_value(CLI::App& app, const std::string& flag, const std::string& value,
+               const std::string& meaning, std::function<void(const std::string&)> accept) {
+  const auto named = [flag, accept = std::move(accept)](const std::string& text) {
+    try {
+      accept(text);
+    } catch (const Error& error) {
+      throw Error(error.code(), fmt::format("{}: {}", flag, error.what()), error.next_step());
+    }
+  };
+  app.add_option_function<std::string>(flag, named, meaning)->option_text(value);
+}
+
+Error wrong_word(const std::string& text, const std::string& words) {
+  return Error(ErrorCode::usage, fmt::format("'{}' is none of {}", text, words));
+}
+
+Side parse_from(const std::string& text) {
+  if (text == "auto") return Side::unknown;
+  if (text == "hub") return Side::hub;
+  if (text == "runtime") return Side::runtime;
+  throw wrong_word(text, "auto, hub, runtime");
+}
+
+std::optional<Side> parse_to(const std::string& text) {
+  if (text == "same") return std::nullopt;
+  if (text == "hub") return Side::hub;
+  if (text == "runtime") return Side::runtime;
+  throw wrong_word(text, "same, hub, runtime");
+}
+
+int parse_threads(const std::string& text) {
+  int threads = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, threads);
+  if (error == std::errc() && stop == end && threads >= 1 && threads <= kMostThreads) {
+    return threads;
+  }
+  throw Error(ErrorCode::usage,
+              fmt::format("'{}' is no number from 1 to {}", text, kMostThreads));
+}
+
+void add_globs(CLI::App& app, const std::string& flag, std::vector<std::string>& globs,
+               const std::string& meaning) {
+  // Without extra arguments one flag takes one value, and "[ab]" is a glob, not a list.
+  app.add_option(flag, globs, meaning)->option_text("GLOB")->allow_extra_args(false);
+}
+
+}  // namespace
+
+RunOptions RunFlags::run_options(const Syscalls& calls) const {
+  RunOptions options;
+  options.threads = threads.value_or(default_threads());
+  options.memory_budget_bytes = memory_budget_bytes.value_or(default_memory_budget(calls));
+  return options;
+}
+
+void add_path(CLI::App& app, const std::string& name, std::string& path,
+              const std::string& meaning) {
+  app.add_option(name, path, meaning)->required()->option_text(" ");
+}
+
+void add_selection_flags(CLI::App& app, Selection& selection) {
+  add_value(app, "--from", "auto|hub|runtime",
+            "Layout that the source is in (default: auto, which takes the record\n"
+            "weightloom.json, else the side whose patterns match the names)",
+            [&selection](const std::string& text) { selection.from = parse_from(text); });
+  add_value(app, "--to", "same|hub|runtime",
+            "Layout wanted (default: same; runtime is what a program wants)",
+            [&selection](const std::string& text) { selection.to = parse_to(text); });
+  add_value(app, "--mapping", "auto|none|NAME|FILE.json",
+            "Rules between the layouts (default: auto, by config.json's model_type)",
+            [&selection](const std::string& text) { selection.mapping = text; });
+  add_globs(app, "--include", selection.include,
+            "Only targets whose name matches; repeatable (default: all)");
+  add_globs(app, "--exclude", selection.exclude,
+            "No targets whose name matches; repeatable, wins over --include");
+  app.add_flag("--lenient", selection.lenient,
+               "Let pass source tensors that no target uses (default: refuse)");
+}
+
+void add_output_flags(CLI::App& app, OutputOptions& output) {
+  add_value(app, "--max-shard-size", "SIZE",
+            "Most bytes of tensors in one file, such as 5GB or 4GiB (default: 50GB)",
+            [&output](const std::string& text) {
+              output.max_shard_bytes = parse_byte_size(text);
+              output.max_shard_given = true;
+            });
+  add_value(app, "--layout-from", "DIR|INDEX",
+            "Copy the split into files of this checkpoint (default: fill by size)",
+            [&output](const std::string& text) { output.layout_from = text; });
+  app.add_flag("--overwrite", output.overwrite,
+               "Replace DST when it exists, in one step (default: refuse)");
+  app.add_flag("--resume", output.resume,
+               "Go on where a run that was killed stood (default: start afresh)");
+}
+
+void add_run_flags(CLI::App& app, RunFlags& flags) {
+  add_value(app, "--memory-budget", "SIZE",
+            "Most memory for buffers (default: 1GiB, or an eighth of what there is)",
+            [&flags](const std::string& text) {
+              flags.memory_budget_bytes = parse_byte_size(text);
+            });
+  add_value(app, "--threads", "N",
+            "Workers; 1 works in order (default: 4, or the cores there are if more)",
+            [&flags](const std::string& text) { flags.threads = parse_threads(text); });
+}
+
+void add_json_flag(CLI::App& app, PrintFlags& flags) {
+  app.add_flag("--json", flags.json, "Print one JSON value on stdout and nothing else");
+}
+
+void add_quiet_flag(CLI::App& app, PrintFlags& flags) {
+  app.add_flag("--quiet", flags.quiet, "No progress and no summary; failures are still told");
+}
+
+}  // namespace weightloom::cli

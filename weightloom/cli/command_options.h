@@ -1,0 +1,42 @@
+// The flags that several verbs share, bound to the values they fill.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "weightloom/base/syscalls.h"
+#include "weightloom/cli/command.h"
+#include "weightloom/cli/progress_bar.h"
+#include "weightloom/execute/convert.h"
+#include "weightloom/plan/selection.h"
+
+namespace weightloom::cli {
+
+/// What --memory-budget and --threads say; the system's defaults where they do not.
+struct RunFlags {
+  std::optional<int64_t> memory_budget_bytes;
+  std::optional<int> threads;
+
+  RunOptions run_options(const Syscalls& calls) const;
+};
+
+/// --json and --quiet.
+struct PrintFlags {
+  bool json = false;
+  bool quiet = false;
+};
+
+/// A positional path that must be given.
+void add_path(CLI::App& app, const std::string& name, std::string& path,
+              const std::string& meaning);
+/// --from --to --mapping --include --exclude --lenient.
+void add_selection_flags(CLI::App& app, Selection& selection);
+/// --max-shard-size --layout-from --overwrite --resume.
+void add_output_flags(CLI::App& app, OutputOptions& output);
+/// --memory-budget --threads.
+void add_run_flags(CLI::App& app, RunFlags& flags);
+void add_json_flag(CLI::App& app, PrintFlags& flags);
+void add_quiet_flag(CLI::App& app, PrintFlags& flags);
+
+}  // namespace weightloom::cli

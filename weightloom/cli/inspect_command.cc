@@ -1,0 +1,209 @@
+#include "weightloom/cli/inspect_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "weightloom/base/byte_size.h"
+#include "weightloom/cli/command_options.h"
+#include "weightloom/cli/finding_output.h"
+#include "weightloom/cli/json_output.h"
+#include "weightloom/cli/quantity.h"
+#include "weightloom/cli/table.h"
+#include "weightloom/cli/tensor_groups.h"
+#include "weightloom/execute/budget.h"
+
+namespace weightloom::cli {
+namespace {
+
+/// What inspect knows of a checkpoint.
+struct Inspection {
+  Checkpoint checkpoint;
+  SideFacts facts;
+  MappingChoice choice;
+  Side side = Side::unknown;
+  int64_t parameters = 0;
+  std::vector<Finding> findings;
+};
+
+Inspection inspect(const Syscalls& calls, const std::string& path) {
+  Checkpoint checkpoint = Checkpoint::open(calls, path, default_threads());
+  SideFacts facts = read_side_facts(calls, checkpoint);
+  MappingChoice choice =
+      choose_mapping(calls, checkpoint, facts, "auto", Registry::built_in(), false);
+  const Side side = detect_side(checkpoint, facts, choice.mapping);
+  Inspection seen = {std::move(checkpoint), std::move(facts), std::move(choice), side, 0, {}};
+  for (const StoredTensor& tensor : seen.checkpoint.tensors()) {
+    seen.parameters += elements(tensor.shape);
+  }
+  seen.findings.assign(seen.checkpoint.findings().begin(), seen.checkpoint.findings().end());
+  seen.findings.insert(seen.findings.end(), seen.choice.findings.begin(),
+                       seen.choice.findings.end());
+  return seen;
+}
+
+const std::string& file_name_of(const Inspection& seen, const StoredTensor& tensor) {
+  return seen.checkpoint.files()[static_cast<size_t>(tensor.file)].name;
+}
+
+void write_tensor(JsonWriter& json, const Inspection& seen, const StoredTensor& tensor) {
+  json.begin_object().field("name", tensor.name).field("dtype", to_string(tensor.dtype));
+  json.field("shape", tensor.shape).field("file", file_name_of(seen, tensor));
+  json.field("offset", tensor.offset_bytes).field("bytes", tensor.size_bytes).end_object();
+}
+
+void write_model(JsonWriter& json, const ModelConfig& config) {
+  json.begin_object().key("architectures").begin_array();
+  for (const std::string& architecture : config.architectures()) json.value(architecture);
+  json.end_array().field("model_type", config.model_type()).end_object();
+}
+
+std::string as_json(const Inspection& seen) {
+  JsonWriter json;
+  json.begin_object().key("files").begin_array();
+  for (const CheckpointFile& file : seen.checkpoint.files()) json.value(file.name);
+  json.end_array().key("tensors").begin_array();
+  for (const StoredTensor& tensor : seen.checkpoint.tensors()) write_tensor(json, seen, tensor);
+  json.end_array().field("parameters", seen.parameters);
+  json.field("bytes", seen.checkpoint.data_bytes()).key("model");
+  write_model(json, seen.facts.config);
+  json.field("mapping", seen.choice.label).field("side", to_string(seen.side));
+  json.key("findings");
+  write_findings(json, seen.findings);
+  json.end_object();
+  return std::move(json).finish();
+}
+
+std::string model_text(const ModelConfig& config) {
+  if (!config.present()) return "unknown (no config.json)";
+  const std::string type = config.model_type().empty() ? "no model_type" : config.model_type();
+  if (config.architectures().empty()) return type;
+  return fmt::format("{} ({})", type, fmt::join(config.architectures(), ", "));
+}
+
+std::string mapping_text(const Inspection& seen) {
+  const std::string& label = seen.choice.label;
+  if (label == "plain") return "none needed: the runtime layout is the hub layout";
+  if (seen.choice.mapping.empty()) return label;
+  if (seen.side == Side::unknown) return label + "; the names do not tell hub from runtime";
+  return fmt::format("{}; the names are those of the {} layout", label, to_string(seen.side));
+}
+
+/// "BF16 995 (86.99 GiB), F32 3 (12.0 KiB)", the largest dtypes last in safetensors' order.
+std::string dtypes_text(const Checkpoint& checkpoint) {
+  struct Share {
+    int64_t tensors = 0;
+    int64_t bytes = 0;
+  };
+  std::map<DType, Share> shares;
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    Share& share = shares[tensor.dtype];
+    ++share.tensors;
+    share.bytes += tensor.size_bytes;
+  }
+  std::vector<std::string> parts;
+  for (const auto& [dtype, share] : shares) {
+    parts.push_back(fmt::format("{} in {} ({})", to_string(dtype),
+                                count_text(share.tensors, "tensor"),
+                                format_byte_size(share.bytes)));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string files_text(const Checkpoint& checkpoint) {
+  const auto files = checkpoint.files();
+  if (files.size() == 1) return printable(files.front().name);
+  std::string text = fmt::to_string(files.size());
+  if (!files.empty()) {
+    text += fmt::format(" ({} … {})", printable(files.front().name), printable(files.back().name));
+  }
+  return text;
+}
+
+std::string summary_text(const Inspection& seen) {
+  const Checkpoint& checkpoint = seen.checkpoint;
+  Table table({Align::left, Align::left});
+  table.add({"model", printable(model_text(seen.facts.config))});
+  table.add({"mapping", printable(mapping_text(seen))});
+  table.add({"tensors", fmt::to_string(checkpoint.tensors().size())});
+  table.add({"parameters", parameters_text(seen.parameters)});
+  table.add({"size", format_byte_size(checkpoint.data_bytes())});
+  if (!checkpoint.tensors().empty()) table.add({"dtypes", dtypes_text(checkpoint)});
+  table.add({"files", files_text(checkpoint)});
+  return table.text(2);
+}
+
+std::string folded_tensors(const Checkpoint& checkpoint) {
+  TensorGroups groups;
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    groups.add(tensor.name, tensor.dtype, tensor.shape, tensor.size_bytes);
+  }
+  Table table({Align::left, Align::left, Align::right, Align::right});
+  for (const TensorGroup& group : groups.groups()) {
+    table.add({printable(group.name.text()), type_text(group.dtype, group.shape),
+               times_text(group.name.count()), format_byte_size(group.bytes)});
+  }
+  return table.text(2);
+}
+
+std::string all_tensors(const Inspection& seen) {
+  Table table({Align::left, Align::left, Align::right, Align::left});
+  for (const StoredTensor& tensor : seen.checkpoint.tensors()) {
+    table.add({printable(tensor.name), type_text(tensor.dtype, tensor.shape),
+               format_byte_size(tensor.size_bytes), printable(file_name_of(seen, tensor))});
+  }
+  return table.text(2);
+}
+
+class InspectCommand : public Command {
+ public:
+  std::string name() const override { return "inspect"; }
+  std::string summary() const override {
+    return "What a checkpoint holds: tensors, dtypes, sizes, model, mapping\n"
+           "\n"
+           "Reads headers only, so it takes no time whatever the size. Tensors whose names\n"
+           "differ in numbers only are folded into one line: layers.{0..31}.w.\n";
+  }
+  std::string examples() const override {
+    return "Examples:\n"
+           "  weightloom inspect Mixtral-8x7B\n"
+           "  weightloom inspect model.safetensors --all\n"
+           "  weightloom inspect Mixtral-8x7B --json | jq '.tensors[].name'";
+  }
+
+  void declare(CLI::App& app) override {
+    add_path(app, "PATH", path_, "A folder, a .safetensors file, or a .safetensors.index.json");
+    app.add_flag("--all", all_, "List each tensor with its file (default: folded)");
+    add_json_flag(app, print_);
+  }
+
+  ExitCode run(const CommandContext& context) override {
+    const Inspection seen = inspect(context.calls, path_);
+    write_stdout(print_.json ? as_json(seen) : as_text(seen, context.out));
+    return ExitCode::done;
+  }
+
+ private:
+  std::string as_text(const Inspection& seen, const Terminal& on) const {
+    std::string text = styled(on, Style::bold, printable(seen.checkpoint.path())) + "\n";
+    text += summary_text(seen);
+    text += "\n";
+    text += all_ ? all_tensors(seen) : folded_tensors(seen.checkpoint);
+    if (!seen.findings.empty()) text += "\n" + findings_text(seen.findings, false, on);
+    return text;
+  }
+
+  std::string path_;
+  bool all_ = false;
+  PrintFlags print_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_inspect_command() { return std::make_unique<InspectCommand>(); }
+
+}  // namespace weightloom::cli

@@ -1,0 +1,102 @@
+#include "weightloom/cli/name_folding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+namespace weightloom::cli {
+namespace {
+
+constexpr char kPlace = '\0';
+constexpr size_t kMostRuns = 6;
+
+std::optional<int64_t> number_in(std::string_view component) {
+  if (component.empty() || (component.size() > 1 && component[0] == '0')) return std::nullopt;
+  if (component[0] < '0' || component[0] > '9') return std::nullopt;
+  int64_t number = 0;
+  const char* end = component.data() + component.size();
+  const auto [stop, error] = std::from_chars(component.data(), end, number);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return number;
+}
+
+/// An arithmetic progression of numbers: all of them, if they are one.
+std::optional<std::string> as_progression(const std::vector<int64_t>& numbers) {
+  if (numbers.size() == 1) return fmt::to_string(numbers[0]);
+  const int64_t step = numbers[1] - numbers[0];
+  for (size_t i = 2; i < numbers.size(); ++i) {
+    if (numbers[i] - numbers[i - 1] != step) return std::nullopt;
+  }
+  if (step == 1) return fmt::format("{{{}..{}}}", numbers.front(), numbers.back());
+  if (numbers.size() == 2) return fmt::format("{{{},{}}}", numbers.front(), numbers.back());
+  return fmt::format("{{{}..{}..{}}}", numbers.front(), numbers.back(), step);
+}
+
+/// Runs of consecutive numbers; beyond a few, the rest is dots.
+std::string as_runs(const std::vector<int64_t>& numbers) {
+  std::string result;
+  size_t runs = 0;
+  for (size_t begin = 0; begin < numbers.size();) {
+    size_t end = begin + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    if (++runs > kMostRuns) return fmt::format("{{{},…,{}}}", result, numbers.back());
+    if (!result.empty()) result += ',';
+    result += fmt::to_string(numbers[begin]);
+    if (end - begin > 1) result += fmt::format("..{}", numbers[end - 1]);
+    begin = end;
+  }
+  return fmt::format("{{{}}}", result);
+}
+
+std::string place_text(std::vector<int64_t> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  if (numbers.empty()) return "";
+  return as_progression(numbers).value_or(as_runs(numbers));
+}
+
+}  // namespace
+
+NumberedName number_name(std::string_view name) {
+  NumberedName result;
+  result.skeleton.reserve(name.size());
+  for (size_t begin = 0; begin <= name.size();) {
+    const size_t end = std::min(name.find('.', begin), name.size());
+    const std::string_view component = name.substr(begin, end - begin);
+    if (begin > 0) result.skeleton += '.';
+    if (const auto number = number_in(component)) {
+      result.numbers.push_back(*number);
+      result.skeleton += kPlace;
+    } else {
+      result.skeleton += component;
+    }
+    begin = end + 1;
+  }
+  return result;
+}
+
+void FoldedName::add(const std::vector<int64_t>& numbers) {
+  places_.resize(numbers.size());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    // Sorted names repeat the outer numbers; leaving repeats out keeps the lists short.
+    if (places_[i].empty() || places_[i].back() != numbers[i]) places_[i].push_back(numbers[i]);
+  }
+  ++count_;
+}
+
+std::string FoldedName::text() const {
+  std::string result;
+  size_t place = 0;
+  for (char c : skeleton_) {
+    if (c == kPlace) {
+      result += place_text(places_[place++]);
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+}  // namespace weightloom::cli

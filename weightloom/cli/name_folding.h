@@ -1,0 +1,38 @@
+// Names that differ in numbers only, as one: `layers.0.w`, `layers.1.w` → `layers.{0..1}.w`.
+// Thread safety: values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weightloom::cli {
+
+/// A name cut at its dots: components that are decimal numbers are taken out.
+struct NumberedName {
+  std::string skeleton;          // a NUL in the place of each number; names hold no NUL
+  std::vector<int64_t> numbers;  // in order
+};
+/// Law: the numbers put back into the skeleton give `name`; "007" is no number.
+NumberedName number_name(std::string_view name);
+
+/// Names of one skeleton.
+class FoldedName {
+ public:
+  explicit FoldedName(std::string skeleton) : skeleton_(std::move(skeleton)) {}
+
+  /// `numbers` has one number for each place of the skeleton, as it had in earlier calls.
+  void add(const std::vector<int64_t>& numbers);
+  int64_t count() const noexcept { return count_; }
+  /// The skeleton with what stands in each place: `3`, `{0..31}`, `{1..31..2}` (every second),
+  /// `{0..2,61}`. Where not all combinations of the places occur, count() is below their product.
+  std::string text() const;
+
+ private:
+  std::string skeleton_;
+  std::vector<std::vector<int64_t>> places_;
+  int64_t count_ = 0;
+};
+
+}  // namespace weightloom::cli

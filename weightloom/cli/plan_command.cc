@@ -1,0 +1,76 @@
+#include "weightloom/cli/plan_command.h"
+
+#include <CLI/CLI.hpp>
+
+#include "weightloom/base/error.h"
+#include "weightloom/cli/command_options.h"
+#include "weightloom/cli/plan_report.h"
+#include "weightloom/execute/budget.h"
+#include "weightloom/plan/dump.h"
+
+namespace weightloom::cli {
+namespace {
+
+class PlanCommand : public Command {
+ public:
+  std::string name() const override { return "plan"; }
+  std::string summary() const override {
+    return "What convert would do: targets, bytes, memory, disk, findings\n"
+           "\n"
+           "Reads headers only and moves nothing. Everything that is wrong with names, shapes\n"
+           "or coverage is found here. Ends with 1 when the conversion would be refused.\n";
+  }
+  std::string examples() const override {
+    return "Examples:\n"
+           "  weightloom plan Mixtral-8x7B --to runtime\n"
+           "  weightloom plan Mixtral-8x7B --to runtime --include '*.layers.0.*'\n"
+           "  weightloom plan Mixtral-8x7B --to runtime --json | jq .bytes_read";
+  }
+
+  void declare(CLI::App& app) override {
+    add_path(app, "SRC", source_, "A folder, a .safetensors file, or a .safetensors.index.json");
+    add_selection_flags(app, selection_);
+    add_run_flags(app, run_);
+    app.add_flag("--dump", dump_, "Print the copy program as text instead: stable, for diffs");
+    add_json_flag(app, print_);
+  }
+
+  ExitCode failure_code() const override { return ExitCode::differs; }
+  bool is_lenient() const override { return selection_.lenient; }
+
+  ExitCode run(const CommandContext& context) override {
+    const Checkpoint source = Checkpoint::open(context.calls, source_, default_threads());
+    const PlanReport plan =
+        make_plan(context.calls, source, selection_, run_.run_options(context.calls));
+    write_stdout(text_of(plan, context.out));
+    if (!plan.is_refused()) return ExitCode::done;
+    tell_refusal(plan, context.err);
+    return ExitCode::differs;
+  }
+
+ private:
+  std::string text_of(const PlanReport& plan, const Terminal& on) const {
+    if (print_.json) return plan_json(plan);
+    if (dump_) return dump(plan.conversion.program);
+    return plan_text(plan, on);
+  }
+
+  /// The findings are on stdout already; this is the closing line.
+  void tell_refusal(const PlanReport& plan, const Terminal& on) const {
+    const Error refusal = refusal_of(plan.conversion.findings, plan.lenient);
+    if (print_.json) return;
+    write_stderr(closing_line("weightloom plan", refusal, on));
+  }
+
+  std::string source_;
+  Selection selection_;
+  RunFlags run_;
+  bool dump_ = false;
+  PrintFlags print_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_plan_command() { return std::make_unique<PlanCommand>(); }
+
+}  // namespace weightloom::cli

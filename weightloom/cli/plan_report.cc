@@ -1,0 +1,111 @@
+#include "weightloom/cli/plan_report.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "weightloom/cli/finding_output.h"
+#include "weightloom/cli/json_output.h"
+#include "weightloom/execute/budget.h"
+#include "weightloom/execute/convert.h"
+#include "weightloom/plan/schedule.h"
+
+namespace weightloom::cli {
+namespace {
+
+/// All targets one after the other in one space.
+std::vector<Placement> in_one_space(const CopyProgram& program) {
+  std::vector<Placement> placements;
+  placements.reserve(program.targets().size());
+  int64_t offset = 0;
+  for (const ProgramTarget& target : program.targets()) {
+    placements.push_back({0, offset});
+    offset += target.size_bytes;
+  }
+  return placements;
+}
+
+Cost cost_of_conversion(const CopyProgram& program, const RunOptions& run) {
+  const ScheduleLimits limits = limits_for(run.memory_budget_bytes, run.threads);
+  const auto tiles = make_schedule(program, in_one_space(program), limits);
+  return cost_of(program, tiles, limits, run.threads);
+}
+
+int64_t free_bytes_at(const Syscalls& calls, const std::string& folder) {
+  const int64_t bytes = calls.free_bytes(folder);
+  if (bytes < 0) throw system_error(static_cast<int>(-bytes), "ask for the free space of", folder);
+  return bytes;
+}
+
+void write_target(JsonWriter& json, const PlanReport& plan, size_t i) {
+  const CopyProgram& program = plan.conversion.program;
+  const ProgramTarget& target = program.targets()[i];
+  json.begin_object().field("name", target.name).field("dtype", to_string(target.dtype));
+  json.field("shape", target.shape).key("sources").begin_array();
+  for (std::string_view name : source_names(program, target)) json.value(name);
+  json.end_array().field("bytes_read", plan.cost.target_bytes_read[i]).end_object();
+}
+
+void write_report(JsonWriter& json, const PlanReport& plan) {
+  const FindingGroups groups = group_findings(plan.conversion.findings, plan.lenient);
+  json.begin_object();
+  write_findings(json.key("missing"), groups.missing);
+  write_findings(json.key("unexpected"), groups.unexpected);
+  write_findings(json.key("mismatched"), groups.mismatched);
+  write_findings(json.key("errors"), groups.errors);
+  write_findings(json.key("notes"), groups.notes);
+  json.end_object();
+}
+
+}  // namespace
+
+PlanReport make_plan(const Syscalls& calls, const Checkpoint& source, const Selection& selection,
+                     const RunOptions& run) {
+  PlanReport plan;
+  plan.conversion = plan_conversion(calls, source, selection, Registry::built_in());
+  plan.lenient = selection.lenient;
+  plan.source = source.path();
+  plan.source_tensors = static_cast<int64_t>(source.tensors().size());
+  plan.cost = cost_of_conversion(plan.conversion.program, run);
+  plan.peak_memory_bytes = plan.cost.working_memory_bytes + resident_bytes(calls);
+  // A refused conversion has no files; what its sound targets take is the nearest there is.
+  plan.disk_bytes_needed =
+      plan.is_refused()
+          ? plan.cost.bytes_written
+          : output_layout(calls, plan.conversion, "out", OutputOptions{}).total_file_bytes();
+  plan.disk_bytes_free = free_bytes_at(calls, source.folder());
+  return plan;
+}
+
+std::string plan_json(const PlanReport& plan) {
+  const Cost& cost = plan.cost;
+  JsonWriter json;
+  json.begin_object().field("rank", int64_t{0}).field("world_size", int64_t{1});
+  json.key("targets").begin_array();
+  for (size_t i = 0; i < plan.conversion.program.targets().size(); ++i) {
+    write_target(json, plan, i);
+  }
+  json.end_array().field("bytes_needed", cost.bytes_needed).field("bytes_read", cost.bytes_read);
+  json.field("bytes_written", cost.bytes_written).field("regions", cost.regions);
+  json.field("files", cost.files).field("peak_memory_bytes", plan.peak_memory_bytes);
+  json.field("disk_bytes_needed", plan.disk_bytes_needed);
+  json.field("disk_bytes_free", plan.disk_bytes_free).key("report");
+  write_report(json, plan);
+  json.end_object();
+  return std::move(json).finish();
+}
+
+std::vector<std::string_view> source_names(const CopyProgram& program,
+                                           const ProgramTarget& target) {
+  std::vector<std::string_view> names;
+  std::unordered_set<SourceId> seen;
+  SourceId last = -1;
+  for (const Region& region : target.regions) {
+    if (region.is_pad() || region.source == last || !seen.insert(region.source).second) continue;
+    last = region.source;
+    names.push_back(program.sources()[static_cast<size_t>(region.source)].name);
+  }
+  return names;
+}
+
+}  // namespace weightloom::cli

@@ -1,0 +1,42 @@
+// What `plan` says: the facts of a conversion that has not run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weightloom/base/syscalls.h"
+#include "weightloom/cli/terminal.h"
+#include "weightloom/execute/progress.h"
+#include "weightloom/plan/conversion.h"
+#include "weightloom/plan/cost.h"
+
+namespace weightloom::cli {
+
+struct PlanReport {
+  Conversion conversion;
+  bool lenient = false;
+  std::string source;  // its path
+  int64_t source_tensors = 0;
+  Cost cost;
+  int64_t peak_memory_bytes = 0;
+  int64_t disk_bytes_needed = 0;
+  int64_t disk_bytes_free = 0;  // where the source stands
+
+  bool is_refused() const noexcept { return conversion.is_refused(lenient); }
+};
+
+/// Compiles and costs; reads headers only. Errors: as plan_conversion.
+PlanReport make_plan(const Syscalls& calls, const Checkpoint& source, const Selection& selection,
+                     const RunOptions& run);
+
+/// The JSON value of `plan --json`.
+std::string plan_json(const PlanReport& plan);
+/// For people.
+std::string plan_text(const PlanReport& plan, const Terminal& on);
+
+/// The names of a target's sources, in order of first use.
+std::vector<std::string_view> source_names(const CopyProgram& program, const ProgramTarget& target);
+
+}  // namespace weightloom::cli

@@ -1,0 +1,117 @@
+#include <fmt/format.h>
+
+#include "weightloom/base/byte_size.h"
+#include "weightloom/cli/finding_output.h"
+#include "weightloom/cli/plan_report.h"
+#include "weightloom/cli/quantity.h"
+#include "weightloom/cli/table.h"
+#include "weightloom/cli/tensor_groups.h"
+
+namespace weightloom::cli {
+namespace {
+
+constexpr size_t kMostGroups = 12;
+
+/// The layout of the result, and the rules that lead there.
+std::string to_text(const Conversion& conversion) {
+  const std::string layout = conversion.to == Side::unknown
+                                 ? "the same layout"
+                                 : fmt::format("{} layout", to_string(conversion.to));
+  if (conversion.mapping == "plain") return layout + " (this model type needs no mapping)";
+  if (conversion.mapping == "none") return layout + " (no mapping)";
+  return fmt::format("{} (mapping {})", layout, conversion.mapping);
+}
+
+std::string from_text(const PlanReport& plan) {
+  const std::string layout = plan.conversion.from == Side::unknown
+                                 ? "layout unknown"
+                                 : fmt::format("{} layout", to_string(plan.conversion.from));
+  return fmt::format("{} ({}, {})", layout, count_text(plan.source_tensors, "tensor"),
+                     count_text(static_cast<int64_t>(plan.conversion.program.files().size()),
+                                "file"));
+}
+
+std::string targets_text(const Conversion& conversion) {
+  std::string text = fmt::to_string(conversion.program.targets().size());
+  if (conversion.passed_through > 0) {
+    text += fmt::format(", {} by no rule", conversion.passed_through);
+  }
+  if (conversion.deselected > 0) text += fmt::format(", {} left out", conversion.deselected);
+  return text;
+}
+
+std::string disk_text(const PlanReport& plan) {
+  const bool fits = plan.disk_bytes_needed <= plan.disk_bytes_free;
+  return fmt::format("{} needed, {} free{}", format_byte_size(plan.disk_bytes_needed),
+                     format_byte_size(plan.disk_bytes_free),
+                     fits ? "" : ": too little where the source stands");
+}
+
+std::string summary_text(const PlanReport& plan) {
+  const Cost& cost = plan.cost;
+  Table table({Align::left, Align::left});
+  table.add({"from", from_text(plan)});
+  table.add({"to", printable(to_text(plan.conversion))});
+  table.add({"targets", targets_text(plan.conversion)});
+  table.add({"needed", format_byte_size(cost.bytes_needed)});
+  table.add({"read", fmt::format("{} from {} (×{:.2f})", format_byte_size(cost.bytes_read),
+                                 count_text(cost.files, "file"), cost.amplification())});
+  table.add({"written", format_byte_size(cost.bytes_written)});
+  table.add({"program", fmt::format("{}, {}", count_text(cost.regions, "region"),
+                                    count_text(cost.tiles, "tile"))});
+  table.add({"memory", format_byte_size(plan.peak_memory_bytes)});
+  table.add({"disk", disk_text(plan)});
+  return table.text(2);
+}
+
+bool keeps_its_name(const ProgramTarget& target, const std::vector<std::string_view>& sources) {
+  return sources.size() == 1 && sources.front() == target.name;
+}
+
+std::string group_text(const TensorGroup& group) {
+  const std::string times = times_text(group.name.count());
+  std::string text =
+      fmt::format("  {}  {}{}{}\n", printable(group.name.text()),
+                  type_text(group.dtype, group.shape), times.empty() ? "" : "  ", times);
+  for (const FoldedName& source : group.sources) {
+    text += fmt::format("    from {}\n", printable(source.text()));
+  }
+  return text;
+}
+
+/// What becomes of names, folded.
+std::string names_text(const CopyProgram& program) {
+  TensorGroups changed;
+  int64_t kept = 0;
+  for (const ProgramTarget& target : program.targets()) {
+    const auto sources = source_names(program, target);
+    if (keeps_its_name(target, sources)) {
+      ++kept;
+    } else {
+      changed.add(target.name, target.dtype, target.shape, target.size_bytes, sources);
+    }
+  }
+  const auto& groups = changed.groups();
+  std::string text;
+  for (size_t i = 0; i < std::min(groups.size(), kMostGroups); ++i) text += group_text(groups[i]);
+  if (groups.size() > kMostGroups) {
+    text += fmt::format("  and {} more patterns; --json lists all targets\n",
+                        groups.size() - kMostGroups);
+  }
+  if (kept > 0) text += fmt::format("  {} as in the source\n", count_text(kept, "target"));
+  return text;
+}
+
+}  // namespace
+
+std::string plan_text(const PlanReport& plan, const Terminal& on) {
+  std::string text = styled(on, Style::bold, printable(plan.source)) + "\n";
+  text += summary_text(plan);
+  text += "\n";
+  text += names_text(plan.conversion.program);
+  const auto& findings = plan.conversion.findings;
+  if (!findings.empty()) text += "\n" + findings_text(findings, plan.lenient, on);
+  return text;
+}
+
+}  // namespace weightloom::cli
