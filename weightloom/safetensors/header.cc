@@ -257,6 +257,13 @@ int64_t read_header_length(const File& file, int64_t file_bytes, const Refusal& 
 }  // namespace
 
 Header Header::parse(std::string json, int64_t file_bytes, std::string_view file) {
+  Header header = parse_alone(std::move(json), file);
+  check_data_size(header.tensors_, header.data_bytes_, file_bytes - header.data_begin_bytes(),
+                  Refusal(file));
+  return header;
+}
+
+Header Header::parse_alone(std::string json, std::string_view file) {
   const Refusal refusal(file);
   if (!json.starts_with('{')) {
     throw refusal.of_file(
@@ -285,8 +292,6 @@ Header Header::parse(std::string json, int64_t file_bytes, std::string_view file
   check_names_differ(header.tensors_, refusal);
   sort_by_offset(header.tensors_);
   header.data_bytes_ = check_no_hole_or_overlap(header.tensors_, refusal);
-  check_data_size(header.tensors_, header.data_bytes_, file_bytes - header.data_begin_bytes(),
-                  refusal);
   return header;
 }
 
