@@ -15,6 +15,10 @@ endif()
 
 add_library(weightloom_options INTERFACE)
 target_compile_options(weightloom_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # gcc 12 sees overlapping copies in "literal" + std::string where there are none (its bug 105651).
+  target_compile_options(weightloom_options INTERFACE -Wno-restrict)
+endif()
 target_include_directories(weightloom_options INTERFACE ${PROJECT_SOURCE_DIR})
 if(WEIGHTLOOM_WERROR)
   target_compile_options(weightloom_options INTERFACE -Werror)

@@ -90,7 +90,6 @@ std::vector<Region> factored(std::vector<Region> regions, int64_t m, std::string
 /// Moves a region factored by `from` into blocks of `to` elements, its remainder by `shift`.
 Region reblocked(Region region, int64_t from, int64_t to, int64_t shift) {
   region.target_offset = region.target_offset / from * to + region.target_offset % from + shift;
-  if (from == to) return region;
   for (Axis& axis : region.axes) {
     if (axis.target_stride % from == 0) axis.target_stride = axis.target_stride / from * to;
   }

@@ -1,11 +1,11 @@
 // A checkpoint: one safetensors file, a folder of them, or an index, resolved from headers alone to
 // name → file, dtype, shape, byte range.
 //
-// What a folder is: `model.safetensors.index.json`; else the only `*.safetensors.index.json` (several:
-// refused); else `model.safetensors`; else one complete `*-NNNNN-of-NNNNN.safetensors` set (a gap or a
-// second set: refused); else all `*.safetensors`. The index decides which shard holds a name; it is
-// checked both ways against the headers. Files left out are reported.
-// Thread safety: an immutable value.
+// What a folder is: `model.safetensors.index.json`; else the only `*.safetensors.index.json`
+// (several: refused); else `model.safetensors`; else one complete `*-NNNNN-of-NNNNN.safetensors`
+// set (a gap or a second set: refused); else all `*.safetensors`. The index decides which shard
+// holds a name; it is checked both ways against the headers. Files left out are reported. Thread
+// safety: an immutable value.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,13 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "weightloom/base/error.h"
 #include "weightloom/base/file.h"
 #include "weightloom/safetensors/header.h"
+#include "weightloom/safetensors/name_table.h"
 
 namespace weightloom {
 
@@ -39,7 +40,8 @@ struct StoredTensor {
 };
 
 /// The index of a sharded checkpoint. `weight_map` in file order, names and shards checked: no
-/// duplicate key, no absolute path, no "..", no backslash, no NUL, no empty shard.
+/// duplicate key, no absolute path, no ".." or "." or empty part, no backslash, no NUL, no empty
+/// shard.
 struct Index {
   std::vector<std::pair<std::string, std::string>> weight_map;  // tensor → shard
   std::optional<int64_t> total_size;
@@ -49,15 +51,19 @@ struct Index {
 /// Errors: format, naming `file` and the entry.
 Index parse_index(std::string_view json, std::string_view file);
 /// `{"metadata": {"total_parameters", "total_size"}, "weight_map"}`, keys sorted, indent 2, newline
-/// at the end; as Transformers writes it.
+/// at the end, all but ASCII escaped; as Transformers writes it.
+/// Errors: usage if a name is not UTF-8.
 std::string format_index(const Index& index);
 
 class Checkpoint {
  public:
-  /// Reads all headers, on up to `threads` threads. `path`: a .safetensors file, a folder, or an index.
-  /// Errors: not_found, format, checkpoint; all that is wrong with the set of files stands in
-  ///         findings(), named: missing shards, tensors, duplicates. A folder with pickled weights
-  ///         only (.bin, .pt, .pth, .ckpt) is refused with the way out.
+  /// Reads all headers, on up to `threads` threads. `path`: a .safetensors file, a folder, or an
+  /// index. Errors: not_found, permission, io; unsupported for pickled weights (.bin, .pt, .pth,
+  /// .ckpt), with
+  ///         the way out; format if the index or only headers are malformed; else checkpoint. All
+  ///         that is wrong with the set of files stands in findings(), by code: malformed_header,
+  ///         missing_shard, wrong_shard, index_entry_without_tensor, duplicate_tensor, shard_gap,
+  ///         two_shard_sets, two_indexes.
   static Checkpoint open(const Syscalls& calls, const std::string& path, int threads = 1);
 
   /// The path given, without a trailing slash.
@@ -76,7 +82,8 @@ class Checkpoint {
   const std::optional<std::pair<std::string, std::string>>& index() const noexcept {
     return index_;
   }
-  /// Report-level facts: files not used, tensors the index does not list, a wrong total_size.
+  /// Report-level facts, by code: unused_file, unindexed_tensor (also a second copy of a tensor
+  /// that the index places elsewhere), wrong_total_size.
   std::span<const Finding> findings() const noexcept { return findings_; }
 
  private:
@@ -88,6 +95,7 @@ class Checkpoint {
   bool is_single_file_ = false;
   std::vector<CheckpointFile> files_;
   std::vector<StoredTensor> tensors_;
+  NameTable lookup_;  // positions in tensors_
   int64_t data_bytes_ = 0;
   std::optional<std::pair<std::string, std::string>> index_;
   std::vector<Finding> findings_;

@@ -1,12 +1,13 @@
 // The header of a safetensors file: bytes ↔ Header, strict and deterministic.
 //
-// A file is  u64 little-endian n · n bytes of JSON · data.  The JSON is an object: each name maps to
-// {"dtype", "shape", "data_offsets": [begin, end]}, and "__metadata__" to an object of strings. Offsets
-// count from the end of the JSON. Source: huggingface/safetensors, README "Format".
+// A file is  u64 little-endian n · n bytes of JSON · data.  The JSON is an object: each name maps
+// to
+// {"dtype", "shape", "data_offsets": [begin, end]}, and "__metadata__" to an object of strings.
+// Offsets count from the end of the JSON. Source: huggingface/safetensors, README "Format".
 //
-// Strict: starts with '{'; no duplicate key; no unknown field; no hole, overlap or byte after the last
-// tensor; sizes agree; names hold no NUL. "__metadata__": null is read as none.
-// Thread safety: values; parse and lay_out are pure.
+// Strict: starts with '{'; no duplicate key; no unknown field; no hole, overlap or byte after the
+// last tensor; sizes agree; names hold no NUL. "__metadata__": null is read as none. Thread safety:
+// values; parse and lay_out are pure.
 #pragma once
 
 #include <cstdint>
@@ -59,9 +60,11 @@ class Header {
   static Header read(const File& file, std::string_view name);
   /// The header that the safetensors package writes for these tensors: by dtype descending, then by
   /// name; compact JSON, metadata first, padded with spaces so that data begins at a multiple of 8.
-  /// Law: parse(lay_out(t, m).json()) has the same tensors and metadata, and equal input gives equal
+  /// Law: parse(lay_out(t, m).json()) has the same tensors and metadata, and equal input gives
+  /// equal
   ///      bytes, whatever the order of `tensors`.
-  /// Errors: usage if a name is empty, repeated or holds a NUL, or a tensor does not fill whole bytes;
+  /// Errors: usage if a name is empty, repeated or holds a NUL, or a tensor does not fill whole
+  /// bytes;
   ///         format if the header would exceed kMaxHeaderBytes.
   static Header lay_out(std::vector<TensorSpec> tensors, Metadata metadata);
 

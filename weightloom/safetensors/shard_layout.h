@@ -1,5 +1,5 @@
-// The writer's side: which tensor goes into which file at which offset, decided before a byte moves.
-// Thread safety: an immutable value.
+// The writer's side: which tensor goes into which file at which offset, decided before a byte
+// moves. Thread safety: an immutable value.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct TensorPlace {
 
 class ShardLayout {
  public:
-  /// One `model.safetensors` when all fits in `max_shard_bytes`, else `model-00001-of-0000N`, filled
-  /// greedily in name order; a larger tensor gets a shard of its own.
+  /// One `model.safetensors` when all fits in `max_shard_bytes`, else `model-00001-of-0000N`,
+  /// filled greedily in name order; a larger tensor gets a shard of its own.
   static ShardLayout by_size(std::span<const TensorSpec> tensors, int64_t max_shard_bytes,
                              const Metadata& metadata);
   /// One file of the given name, whatever its size, and no index.

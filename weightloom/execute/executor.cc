@@ -1,0 +1,136 @@
+#include "weightloom/execute/executor.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "weightloom/execute/kernels.h"
+#include "weightloom/execute/source_files.h"
+#include "weightloom/execute/workers.h"
+
+namespace weightloom {
+namespace {
+
+size_t as_size(int64_t n) { return static_cast<size_t>(n); }
+
+/// A worker's one buffer, grown to what a tile needs: the tile itself, if lent, then the staging.
+class WorkBuffer {
+ public:
+  std::span<std::byte> take(size_t size) {
+    if (size > size_) {
+      data_.reset();
+      data_ = std::make_unique_for_overwrite<std::byte[]>(size);
+      size_ = size;
+    }
+    return {data_.get(), size};
+  }
+  int64_t size_bytes() const noexcept { return static_cast<int64_t>(size_); }
+
+ private:
+  std::unique_ptr<std::byte[]> data_;
+  size_t size_ = 0;
+};
+
+class Execution {
+ public:
+  Execution(const Syscalls& calls, const CopyProgram& program, std::span<const Tile> tiles,
+            const ScheduleLimits& limits, TileSink& sink, const RunOptions& options)
+      : program_(program),
+        tiles_(tiles),
+        limits_(limits),
+        sink_(sink),
+        options_(options),
+        files_(calls, program.files()),
+        buffers_(static_cast<size_t>(std::max(options.threads, 1))) {}
+
+  RunStatistics run(size_t first) {
+    for (const Tile& tile : tiles_) progress_.bytes_total += bytes_of(tile);
+    for (const Tile& tile : tiles_.first(first)) progress_.bytes_done += bytes_of(tile);
+    for_each_item(options_.threads, first, tiles_.size(), options_.stop,
+                  [this](size_t worker, size_t item) { make(buffers_[worker], item); });
+    for (const WorkBuffer& buffer : buffers_) {
+      statistics_.peak_working_bytes += buffer.size_bytes();
+    }
+    return statistics_;
+  }
+
+ private:
+  static int64_t bytes_of(const Tile& tile) {
+    int64_t bytes = 0;
+    for (const Piece& piece : tile.pieces) bytes += piece.end_bytes - piece.begin_bytes;
+    return bytes;
+  }
+
+  void make(WorkBuffer& buffer, size_t index) {
+    const Tile& tile = tiles_[index];
+    const TileReads reads = read_tile(program_, tile, limits_);
+    std::span<std::byte> memory = sink_.memory_for(tile);
+    const size_t lent = memory.empty() ? as_size(tile.size_bytes) : 0;
+    const std::span<std::byte> work = buffer.take(lent + as_size(reads.staging_bytes));
+    if (memory.empty()) memory = work.first(lent);
+    read_direct(reads, memory);
+    for (const StagedGroup& group : reads.staged) read_staged(group, work.subspan(lent), memory);
+    for (const Region& fill : reads.fills) fill_region(fill, memory.data());
+    sink_.deliver(index, tile, memory);
+    account(tile, reads);
+  }
+
+  /// Reads that follow one another in a file become one call, wherever they land.
+  void read_direct(const TileReads& reads, std::span<std::byte> memory) {
+    std::vector<std::span<std::byte>> spans;
+    for (size_t i = 0; i < reads.direct.size();) {
+      const DirectRead& first = reads.direct[i];
+      int64_t end = first.file_offset;
+      spans.clear();
+      for (; i < reads.direct.size(); ++i) {
+        const DirectRead& read = reads.direct[i];
+        if (read.file != first.file || read.file_offset != end) break;
+        spans.push_back(memory.subspan(as_size(read.tile_offset), as_size(read.size_bytes)));
+        end += read.size_bytes;
+      }
+      files_.get(first.file).read_at(std::span<const std::span<std::byte>>(spans),
+                                     first.file_offset);
+    }
+  }
+
+  void read_staged(const StagedGroup& group, std::span<std::byte> staging,
+                   std::span<std::byte> memory) {
+    const File& file = files_.get(group.file);
+    for (const StagingRead& read : group.reads) {
+      file.read_at(staging.subspan(as_size(read.staging_offset), as_size(read.size_bytes)),
+                   read.file_offset);
+    }
+    for (const Region& copy : group.copies) copy_region(copy, staging.data(), memory.data());
+  }
+
+  void account(const Tile& tile, const TileReads& reads) {
+    const std::lock_guard lock(mutex_);
+    statistics_.bytes_read += reads.bytes_read;
+    statistics_.bytes_written += bytes_of(tile);
+    progress_.bytes_done += bytes_of(tile);
+    progress_.tensor = program_.targets()[static_cast<size_t>(tile.pieces.front().target)].name;
+    if (options_.progress) options_.progress(progress_);
+  }
+
+  const CopyProgram& program_;
+  std::span<const Tile> tiles_;
+  const ScheduleLimits& limits_;
+  TileSink& sink_;
+  const RunOptions& options_;
+  SourceFiles files_;
+  std::vector<WorkBuffer> buffers_;
+  std::mutex mutex_;
+  Progress progress_;
+  RunStatistics statistics_;
+};
+
+}  // namespace
+
+RunStatistics execute(const Syscalls& calls, const CopyProgram& program,
+                      std::span<const Tile> tiles, size_t first, const ScheduleLimits& limits,
+                      TileSink& sink, const RunOptions& options) {
+  return Execution(calls, program, tiles, limits, sink, options).run(first);
+}
+
+}  // namespace weightloom

@@ -1,0 +1,52 @@
+// The journal of a conversion: how far a run came, so that a later one can continue.
+//
+//   weightloom.journal/1 FINGERPRINT     of the program, the output's headers, the sources and the tiles
+//   tiles 120                            all tiles before 120 are written and durable
+//   publish DEVICE INODE                 the folder that was about to be put in place
+// A last line without its newline is ignored: the run was killed while writing it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "weightloom/base/file.h"
+
+namespace weightloom {
+
+/// Device and inode of what is published.
+using PathIdentity = std::pair<uint64_t, uint64_t>;
+
+struct JournalState {
+  std::string fingerprint;
+  int64_t tiles = 0;
+  std::optional<PathIdentity> publish;
+};
+
+/// Thread safety: none; the caller serialises.
+class Journal {
+ public:
+  /// A new journal, replacing what is there.
+  static Journal create(const Syscalls& calls, const std::string& path,
+                        const std::string& fingerprint);
+  /// Continues the journal at `path`, which read_journal gave `state` of.
+  static Journal resume(const Syscalls& calls, const std::string& path, const JournalState& state);
+
+  /// Call only when the data of these tiles is durable.
+  void record_tiles(int64_t tiles);
+  /// Durable when it returns.
+  void record_publish(PathIdentity identity);
+
+ private:
+  explicit Journal(File file, int64_t end) : file_(std::move(file)), end_(end) {}
+  void append(const std::string& line);
+
+  File file_;
+  int64_t end_;
+};
+
+/// Nothing if there is no journal, or it is none of ours.
+std::optional<JournalState> read_journal(const Syscalls& calls, const std::string& path);
+
+}  // namespace weightloom

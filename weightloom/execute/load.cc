@@ -1,0 +1,128 @@
+#include "weightloom/execute/load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "weightloom/base/checked.h"
+#include "weightloom/base/error.h"
+#include "weightloom/execute/executor.h"
+#include "weightloom/plan/schedule.h"
+
+namespace weightloom {
+namespace {
+
+constexpr int64_t kTensorAlignmentBytes = 64;
+
+/// Makes tiles in place in memory and tells when a target is complete.
+class MemorySink : public TileSink {
+ public:
+  /// `spaces[i]` is the memory of space i.
+  MemorySink(const CopyProgram& program, std::span<const std::span<std::byte>> spaces,
+             const TargetComplete& complete)
+      : spaces_(spaces), complete_(complete), missing_(program.targets().size()) {
+    for (size_t i = 0; i < missing_.size(); ++i) {
+      missing_[i] = program.targets()[i].size_bytes;
+      if (missing_[i] == 0 && complete_) complete_(i);
+    }
+  }
+
+  std::span<std::byte> memory_for(const Tile& tile) override {
+    return spaces_[static_cast<size_t>(tile.space)].subspan(
+        static_cast<size_t>(tile.begin_bytes), static_cast<size_t>(tile.size_bytes));
+  }
+
+  void deliver(size_t, const Tile& tile, std::span<const std::byte>) override {
+    if (!complete_) return;
+    const std::lock_guard lock(mutex_);
+    for (const Piece& piece : tile.pieces) {
+      const auto target = static_cast<size_t>(piece.target);
+      missing_[target] -= piece.end_bytes - piece.begin_bytes;
+      if (missing_[target] == 0) complete_(target);
+    }
+  }
+
+ private:
+  std::span<const std::span<std::byte>> spaces_;
+  const TargetComplete& complete_;
+  std::mutex mutex_;
+  std::vector<int64_t> missing_;
+};
+
+/// Where the first byte of a tile lies in the source files: tiles are made in file order.
+std::pair<int32_t, int64_t> first_source(const CopyProgram& program, const Tile& tile) {
+  const Piece& piece = tile.pieces.front();
+  const auto& target = program.targets()[static_cast<size_t>(piece.target)];
+  for (const Region& region :
+       clip_target(target, piece.begin_bytes, std::min(piece.begin_bytes + 1, piece.end_bytes))) {
+    if (region.is_pad()) break;
+    const auto& source = program.sources()[static_cast<size_t>(region.source)];
+    return {source.file, source.offset_bytes + region.source_offset};
+  }
+  return {-1, 0};
+}
+
+void sort_by_source(const CopyProgram& program, std::vector<Tile>& tiles) {
+  std::vector<std::pair<std::pair<int32_t, int64_t>, Tile>> keyed;
+  keyed.reserve(tiles.size());
+  for (Tile& tile : tiles) keyed.emplace_back(first_source(program, tile), std::move(tile));
+  std::stable_sort(keyed.begin(), keyed.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (size_t i = 0; i < tiles.size(); ++i) tiles[i] = std::move(keyed[i].second);
+}
+
+RunStatistics load_spaces(const Syscalls& calls, const CopyProgram& program,
+                          std::span<const std::span<std::byte>> spaces,
+                          std::span<const Placement> placements, const LoadOptions& options) {
+  const ScheduleLimits limits =
+      limits_for(options.run.memory_budget_bytes, options.run.threads);
+  std::vector<Tile> tiles = make_schedule(program, placements, limits);
+  sort_by_source(program, tiles);
+  MemorySink sink(program, spaces, options.complete);
+  return execute(calls, program, tiles, 0, limits, sink, options.run);
+}
+
+}  // namespace
+
+LoadedTensors load(const Syscalls& calls, const CopyProgram& program, const LoadOptions& options) {
+  std::vector<Placement> placements;
+  int64_t end = 0;
+  for (const ProgramTarget& target : program.targets()) {
+    placements.push_back({0, end});
+    end = round_up(end + target.size_bytes, kTensorAlignmentBytes);
+  }
+  LoadedTensors result{Arena(end), {}, {}};
+  for (size_t i = 0; i < placements.size(); ++i) {
+    result.tensors.push_back(
+        result.arena.bytes().subspan(static_cast<size_t>(placements[i].offset_bytes),
+                                     static_cast<size_t>(program.targets()[i].size_bytes)));
+  }
+  const std::span<std::byte> space = result.arena.bytes();
+  result.statistics = load_spaces(calls, program, {&space, 1}, placements, options);
+  return result;
+}
+
+RunStatistics load_into(const Syscalls& calls, const CopyProgram& program,
+                        std::span<const std::span<std::byte>> buffers,
+                        const LoadOptions& options) {
+  if (buffers.size() != program.targets().size()) {
+    throw Error(ErrorCode::usage, fmt::format("{} buffers for {} targets", buffers.size(),
+                                              program.targets().size()));
+  }
+  std::vector<Placement> placements;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const ProgramTarget& target = program.targets()[i];
+    if (static_cast<int64_t>(buffers[i].size()) != target.size_bytes) {
+      throw Error(ErrorCode::usage, fmt::format("the buffer for '{}' has {} bytes, needed {}",
+                                                target.name, buffers[i].size(),
+                                                target.size_bytes));
+    }
+    placements.push_back({static_cast<int32_t>(i), 0});
+  }
+  return load_spaces(calls, program, buffers, placements, options);
+}
+
+}  // namespace weightloom

@@ -1,0 +1,100 @@
+#include "weightloom/execute/side_files.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "weightloom/base/file.h"
+#include "weightloom/mapping/provenance.h"
+
+namespace weightloom {
+namespace {
+
+constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
+constexpr std::string_view kIndexName = "model.safetensors.index.json";
+constexpr std::array<std::string_view, 9> kWeightSuffixes = {
+    ".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".msgpack", ".onnx"};
+
+bool is_weights(std::string_view name) {
+  return std::any_of(kWeightSuffixes.begin(), kWeightSuffixes.end(),
+                     [&](std::string_view suffix) { return name.ends_with(suffix); });
+}
+
+bool is_side_file(std::string_view name) {
+  return !is_weights(name) && !name.ends_with(kIndexSuffix) && !name.ends_with(".bin.index.json") &&
+         name != kProvenanceName;
+}
+
+bool all_digits(std::string_view text) {
+  return text.size() == 5 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+           return std::isdigit(c) != 0;
+         });
+}
+
+/// "….-NNNNN-of-NNNNN.safetensors".
+bool is_numbered_shard(std::string_view name) {
+  constexpr std::string_view kPattern = "-NNNNN-of-NNNNN.safetensors";
+  if (name.size() <= kPattern.size() || !name.ends_with(".safetensors")) return false;
+  const std::string_view tail = name.substr(name.size() - kPattern.size());
+  return tail[0] == '-' && all_digits(tail.substr(1, 5)) && tail.substr(6, 4) == "-of-" &&
+         all_digits(tail.substr(10, 5));
+}
+
+std::optional<Index> index_if_sound(const Syscalls& calls, const std::string& path) {
+  try {
+    return parse_index(read_whole_file(calls, path), path);
+  } catch (const Error&) {
+    return std::nullopt;  // the destination's old index may be anything
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> side_files_of(const Syscalls& calls, const Checkpoint& source) {
+  std::vector<std::string> names;
+  if (source.is_single_file()) return names;
+  for (const std::string& name : list_folder(calls, source.folder())) {
+    const auto status = status_of(calls, join_path(source.folder(), name));
+    if (status && status->kind == FileKind::file && is_side_file(name)) names.push_back(name);
+  }
+  return names;
+}
+
+std::set<std::string> replaced_files(const Syscalls& calls, const std::string& folder) {
+  std::set<std::string> replaced{"model.safetensors", std::string(kProvenanceName)};
+  std::set<std::string> numbered;
+  bool has_index = false;
+  for (const std::string& name : list_folder(calls, folder)) {
+    if (is_numbered_shard(name)) numbered.insert(name);
+    if (!name.ends_with(kIndexSuffix)) continue;
+    has_index = true;
+    const auto index = index_if_sound(calls, join_path(folder, name));
+    if (!index && name != kIndexName) continue;
+    replaced.insert(name);
+    if (!index) continue;
+    for (const auto& [tensor, shard] : index->weight_map) replaced.insert(shard);
+  }
+  if (!has_index && !status_of(calls, join_path(folder, "model.safetensors"))) {
+    replaced.merge(numbered);
+  }
+  return replaced;
+}
+
+void copy_file(const Syscalls& calls, const std::string& from, const std::string& to) {
+  constexpr int64_t kChunkBytes = int64_t{1} << 20;
+  const File source = File::open_read(calls, from);
+  const File target = File::create(calls, to);
+  const int64_t size = source.status().size_bytes;
+  const auto chunk = std::make_unique_for_overwrite<std::byte[]>(kChunkBytes);
+  for (int64_t at = 0; at < size; at += kChunkBytes) {
+    const std::span part(chunk.get(), static_cast<size_t>(std::min(kChunkBytes, size - at)));
+    source.read_at(part, at);
+    target.write_at(part, at);
+  }
+  target.sync();
+}
+
+}  // namespace weightloom

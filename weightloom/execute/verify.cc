@@ -1,0 +1,231 @@
+#include "weightloom/execute/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "weightloom/base/file.h"
+#include "weightloom/execute/executor.h"
+#include "weightloom/execute/source_files.h"
+#include "weightloom/plan/compile.h"
+#include "weightloom/plan/conversion.h"
+#include "weightloom/plan/schedule.h"
+
+namespace weightloom {
+namespace {
+
+/// Reads nothing but lets the executor read: every byte of the checkpoint passes through a tile.
+class NullSink : public TileSink {
+ public:
+  std::span<std::byte> memory_for(const Tile&) override { return {}; }
+  void deliver(size_t, const Tile&, std::span<const std::byte>) override {}
+};
+
+std::vector<ProgramFile> files_of(const Checkpoint& checkpoint) {
+  std::vector<ProgramFile> files;
+  for (const CheckpointFile& file : checkpoint.files()) {
+    files.push_back({file.name, file.path, file.status});
+  }
+  return files;
+}
+
+/// Compares each tile with the same bytes of checkpoint A.
+class CompareSink : public TileSink {
+ public:
+  /// `stored[i]`: the tensor of A that target i must equal.
+  CompareSink(const Syscalls& calls, const Checkpoint& a,
+              std::vector<const StoredTensor*> stored)
+      : files_(files_of(a)), open_(calls, files_), stored_(std::move(stored)) {}
+
+  std::span<std::byte> memory_for(const Tile&) override { return {}; }
+
+  void deliver(size_t, const Tile& tile, std::span<const std::byte> bytes) override {
+    for (const Piece& piece : tile.pieces) {
+      const auto size = static_cast<size_t>(piece.end_bytes - piece.begin_bytes);
+      compare(piece, bytes.subspan(static_cast<size_t>(piece.at_bytes), size));
+    }
+  }
+
+  /// First differing byte by target.
+  const std::map<int32_t, int64_t>& first_differences() const { return differences_; }
+
+ private:
+  void compare(const Piece& piece, std::span<const std::byte> made) {
+    constexpr size_t kChunkBytes = size_t{1} << 18;
+    const StoredTensor& tensor = *stored_[static_cast<size_t>(piece.target)];
+    const auto chunk = std::make_unique_for_overwrite<std::byte[]>(kChunkBytes);
+    for (size_t at = 0; at < made.size(); at += kChunkBytes) {
+      const std::span theirs(chunk.get(), std::min(kChunkBytes, made.size() - at));
+      const int64_t offset = piece.begin_bytes + static_cast<int64_t>(at);
+      open_.get(tensor.file).read_at(theirs, tensor.offset_bytes + offset);
+      const auto [mine, other] = std::mismatch(theirs.begin(), theirs.end(),
+                                               made.begin() + static_cast<std::ptrdiff_t>(at));
+      if (mine != theirs.end()) return note(piece.target, offset + (mine - theirs.begin()));
+    }
+  }
+
+  void note(int32_t target, int64_t byte) {
+    const std::lock_guard lock(mutex_);
+    const auto [found, is_new] = differences_.emplace(target, byte);
+    if (!is_new) found->second = std::min(found->second, byte);
+  }
+
+  std::vector<ProgramFile> files_;
+  SourceFiles open_;
+  std::vector<const StoredTensor*> stored_;
+  std::mutex mutex_;
+  std::map<int32_t, int64_t> differences_;
+};
+
+RunStatistics run_program(const Syscalls& calls, const CopyProgram& program, TileSink& sink,
+                          const RunOptions& run) {
+  std::vector<Placement> placements;
+  for (size_t i = 0; i < program.targets().size(); ++i) {
+    placements.push_back({static_cast<int32_t>(i), 0});
+  }
+  const ScheduleLimits limits = limits_for(run.memory_budget_bytes, run.threads);
+  const std::vector<Tile> tiles = make_schedule(program, placements, limits);
+  return execute(calls, program, tiles, 0, limits, sink, run);
+}
+
+bool have_equal_specs(const Checkpoint& a, const Checkpoint& b) {
+  return std::equal(a.tensors().begin(), a.tensors().end(), b.tensors().begin(),
+                    b.tensors().end(), [](const StoredTensor& x, const StoredTensor& y) {
+                      return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape;
+                    });
+}
+
+/// A comparison of B, brought to A's layout, with A.
+class Comparison {
+ public:
+  Comparison(const Syscalls& calls, const Checkpoint& a, const Checkpoint& b,
+             const Selection& selection, const Registry& registry, const RunOptions& run)
+      : calls_(calls), a_(a), b_(b), selection_(selection), registry_(registry), run_(run) {}
+
+  VerifyReport compare() && {
+    if (!selection_.to && !have_equal_specs(a_, b_)) selection_.to = side_of_a();
+    Conversion conversion = plan_conversion(calls_, b_, selection_, registry_);
+    if (conversion.is_refused(selection_.lenient)) {
+      throw refusal_of(conversion.findings, selection_.lenient);
+    }
+    report_.findings = std::move(conversion.findings);
+    const CopyProgram shared = match_targets(conversion.program);
+    find_only_in_a(conversion.program);
+    compare_values(shared);
+    sort_differences();
+    return std::move(report_);
+  }
+
+ private:
+  /// Nothing when A's side cannot be told: then names are compared as they are.
+  std::optional<Side> side_of_a() const {
+    const SideFacts facts_a = read_side_facts(calls_, a_);
+    const SideFacts facts_b = read_side_facts(calls_, b_);
+    for (const auto& [checkpoint, facts] : {std::pair(&a_, &facts_a), std::pair(&b_, &facts_b)}) {
+      const MappingChoice choice = choose_mapping(calls_, *checkpoint, *facts, selection_.mapping,
+                                                  registry_, false);
+      if (choice.mapping.empty()) continue;
+      const Side side = detect_side(a_, facts_a, choice.mapping);
+      if (side != Side::unknown) return side;
+    }
+    return std::nullopt;
+  }
+
+  /// The targets that A has with equal dtype and shape; the others are differences.
+  CopyProgram match_targets(const CopyProgram& program) {
+    std::vector<bool> keep;
+    for (const ProgramTarget& target : program.targets()) {
+      const StoredTensor* stored = a_.find(target.name);
+      keep.push_back(stored != nullptr && agrees(*stored, target));
+      if (keep.back()) stored_.push_back(stored);
+      if (stored == nullptr) {
+        add(target.name, "only_in_b", fmt::format("'{}' is in B alone", target.name));
+      }
+    }
+    return select_targets(program, keep);
+  }
+
+  bool agrees(const StoredTensor& a, const ProgramTarget& b) {
+    if (a.dtype != b.dtype) {
+      add(a.name, "dtype", fmt::format("'{}' is {} in A, {} in B", a.name, to_string(a.dtype),
+                                       to_string(b.dtype)));
+      return false;
+    }
+    if (a.shape != b.shape) {
+      add(a.name, "shape", fmt::format("'{}' is {} in A, {} in B", a.name, to_string(a.shape),
+                                       to_string(b.shape)));
+      return false;
+    }
+    return true;
+  }
+
+  void find_only_in_a(const CopyProgram& program) {
+    std::vector<std::string_view> names;
+    for (const ProgramTarget& target : program.targets()) names.push_back(target.name);
+    std::sort(names.begin(), names.end());
+    for (const StoredTensor& tensor : a_.tensors()) {
+      if (!is_selected(selection_, tensor.name)) continue;
+      if (std::binary_search(names.begin(), names.end(), tensor.name)) continue;
+      add(tensor.name, "only_in_a", fmt::format("'{}' is in A alone", tensor.name));
+    }
+  }
+
+  void compare_values(const CopyProgram& shared) {
+    CompareSink sink(calls_, a_, stored_);
+    run_program(calls_, shared, sink, run_);
+    report_.tensors = static_cast<int64_t>(shared.targets().size());
+    report_.bytes = shared.target_bytes();
+    for (const auto& [target, byte] : sink.first_differences()) {
+      const std::string& name = shared.targets()[static_cast<size_t>(target)].name;
+      add(name, "values", fmt::format("'{}' differs, first at byte {}", name, byte));
+    }
+  }
+
+  void add(const std::string& tensor, std::string code, std::string message) {
+    report_.differences.push_back({tensor, std::move(code), std::move(message)});
+  }
+
+  void sort_differences() {
+    std::sort(report_.differences.begin(), report_.differences.end(),
+              [](const Difference& x, const Difference& y) { return x.tensor < y.tensor; });
+    report_.equal = report_.differences.empty();
+  }
+
+  const Syscalls& calls_;
+  const Checkpoint& a_;
+  const Checkpoint& b_;
+  Selection selection_;
+  const Registry& registry_;
+  const RunOptions& run_;
+  std::vector<const StoredTensor*> stored_;
+  VerifyReport report_;
+};
+
+}  // namespace
+
+VerifyReport verify_readable(const Syscalls& calls, const Checkpoint& a, const RunOptions& run) {
+  Selection as_is;
+  as_is.mapping = "none";
+  const Conversion conversion = plan_conversion(calls, a, as_is, Registry());
+  NullSink sink;
+  VerifyReport report;
+  run_program(calls, conversion.program, sink, run);
+  report.tensors = static_cast<int64_t>(conversion.program.targets().size());
+  report.bytes = conversion.program.target_bytes();
+  report.findings = conversion.findings;
+  return report;
+}
+
+VerifyReport verify_equal(const Syscalls& calls, const Checkpoint& a, const Checkpoint& b,
+                          const Selection& selection, const Registry& registry,
+                          const RunOptions& run) {
+  return Comparison(calls, a, b, selection, registry, run).compare();
+}
+
+}  // namespace weightloom

@@ -1,0 +1,66 @@
+// The work folder of a conversion, and the one step that puts its result in place.
+//
+//   .DST.weightloom-work/        beside DST, so that a rename reaches it
+//     journal                    journal.h
+//     out/                       what becomes DST (for a single file: holds it)
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "weightloom/base/file.h"
+#include "weightloom/execute/journal.h"
+
+namespace weightloom {
+
+/// Borrows the Syscalls. Thread safety: none.
+class WorkFolder {
+ public:
+  /// Only names paths; touches nothing. `destination` without a trailing slash.
+  WorkFolder(const Syscalls& calls, std::string destination, bool single_file);
+
+  const std::string& destination() const noexcept { return destination_; }
+  const std::string& parent() const noexcept { return parent_; }
+  const std::string& path() const noexcept { return work_; }
+  const std::string& out() const noexcept { return out_; }
+  std::string journal_path() const { return join_path(work_, "journal"); }
+  bool single_file() const noexcept { return single_file_; }
+
+  /// Refuses before any work: DST exists and is not to be replaced, is a link or of the wrong kind; its
+  /// parent is missing or not writable; the filesystem cannot exchange. Makes the work folder.
+  /// Errors: exists, not_found, permission, unsupported, usage.
+  void prepare(bool overwrite);
+  /// Makes an empty out/ and forgets what an earlier run left.
+  void start_over();
+  bool destination_exists() const;
+  /// Device and inode of what publish() will put in place.
+  PathIdentity identity() const;
+  /// True if DST already is what a journal says was about to be put in place.
+  bool is_published(PathIdentity identity) const;
+  /// Puts out/ in place of DST in one step, durable when it returns.
+  void publish();
+  /// Removes the work folder and the old DST in it.
+  void remove();
+
+ private:
+  void refuse_bad_destination(bool overwrite) const;
+  void refuse_if_no_exchange() const;
+  std::string published_path() const;
+
+  const Syscalls& calls_;
+  std::string destination_;
+  std::string parent_;
+  std::string work_;
+  std::string out_;
+  bool single_file_;
+};
+
+/// Hard-links every file below `from` into `to` under its relative name, but for those in `skip`
+/// (relative names); folders are made. Symbolic links are linked as such.
+void link_tree(const Syscalls& calls, const std::string& from, const std::string& to,
+               const std::set<std::string>& skip);
+
+/// Makes all folders below `path` durable, and it itself.
+void sync_tree(const Syscalls& calls, const std::string& path);
+
+}  // namespace weightloom

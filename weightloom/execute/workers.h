@@ -1,0 +1,17 @@
+// Worker threads over a list of items.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <stop_token>
+
+namespace weightloom {
+
+/// Calls work(worker, item) once for each item in [first, count), handed out in ascending order to
+/// `threads` workers numbered from 0; with one thread, here and in order. The first exception stops the
+/// others and is thrown again.
+/// Errors: cancelled if `stop` was requested.
+void for_each_item(int threads, size_t first, size_t count, std::stop_token stop,
+                   const std::function<void(size_t worker, size_t item)>& work);
+
+}  // namespace weightloom
