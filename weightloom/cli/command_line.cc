@@ -1,8 +1,5 @@
 #include "weightloom/cli/command_line.h"
 
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
 #include <iterator>
@@ -10,11 +7,14 @@
 #include <string_view>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
 #include "weightloom/cli/convert_command.h"
+#include "weightloom/cli/failure_output.h"
 #include "weightloom/cli/finding_output.h"
 #include "weightloom/cli/help_format.h"
 #include "weightloom/cli/inspect_command.h"
-#include "weightloom/cli/json_output.h"
 #include "weightloom/cli/plan_command.h"
 #include "weightloom/cli/usage_hint.h"
 #include "weightloom/cli/verify_command.h"
@@ -126,37 +126,20 @@ class Session {
   void tell(const Error& error) const {
     const Command* verb = command();
     if (wants_json()) {
-      write_json(error);
+      write_stdout(failure_json(error));
     } else {
       const bool lenient = verb != nullptr && verb->is_lenient();
       write_stderr(findings_text(error.findings(), lenient, context_.err));
     }
-    const std::string who = verb == nullptr ? kProgram : fmt::format("{} {}", kProgram, verb->name());
-    write_stderr(closing_line(who, error));
-  }
-
-  std::string closing_line(const std::string& who, const Error& error) const {
-    std::string line = fmt::format("{}: {}", styled(context_.err, Style::red, who), error.what());
-    if (!error.next_step().empty()) line += "; next: " + error.next_step();
-    if (error.code() == ErrorCode::usage) line += fmt::format("; see {} --help", who);
-    return printable(line) + "\n";
+    const std::string who =
+        verb == nullptr ? kProgram : fmt::format("{} {}", kProgram, verb->name());
+    write_stderr(closing_line(who, error, context_.err));
   }
 
   /// Asked of the arguments themselves, since a failure to parse them must be told as JSON too.
   bool wants_json() const {
     return std::any_of(arguments_.begin(), arguments_.end(),
                        [](std::string_view argument) { return argument == "--json"; });
-  }
-
-  static void write_json(const Error& error) {
-    JsonWriter json;
-    json.begin_object().key("error").begin_object();
-    json.field("code", to_string(error.code())).field("message", std::string_view(error.what()));
-    json.field("next_step", error.next_step()).end_object();
-    json.key("findings");
-    write_findings(json, error.findings());
-    json.end_object();
-    write_stdout(std::move(json).finish());
   }
 
   std::span<const char* const> arguments_;

@@ -11,5 +11,4 @@ namespace weightloom::cli {
 /// `arguments` are those after the program's name. Prints everything; throws nothing.
 ExitCode run_command_line(std::span<const char* const> arguments, const CommandContext& context);
 
-
 }  // namespace weightloom::cli

@@ -1,12 +1,12 @@
 #include "weightloom/cli/command_options.h"
 
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <functional>
 #include <utility>
 #include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "weightloom/base/byte_size.h"
 #include "weightloom/base/error.h"
@@ -55,8 +55,7 @@ int parse_threads(const std::string& text) {
   if (error == std::errc() && stop == end && threads >= 1 && threads <= kMostThreads) {
     return threads;
   }
-  throw Error(ErrorCode::usage,
-              fmt::format("'{}' is no number from 1 to {}", text, kMostThreads));
+  throw Error(ErrorCode::usage, fmt::format("'{}' is no number from 1 to {}", text, kMostThreads));
 }
 
 void add_globs(CLI::App& app, const std::string& flag, std::vector<std::string>& globs,
@@ -115,11 +114,10 @@ void add_output_flags(CLI::App& app, OutputOptions& output) {
 }
 
 void add_run_flags(CLI::App& app, RunFlags& flags) {
-  add_value(app, "--memory-budget", "SIZE",
-            "Most memory for buffers (default: 1GiB, or an eighth of what there is)",
-            [&flags](const std::string& text) {
-              flags.memory_budget_bytes = parse_byte_size(text);
-            });
+  add_value(
+      app, "--memory-budget", "SIZE",
+      "Most memory for buffers (default: 1GiB, or an eighth of what there is)",
+      [&flags](const std::string& text) { flags.memory_budget_bytes = parse_byte_size(text); });
   add_value(app, "--threads", "N",
             "Workers; 1 works in order (default: 4, or the cores there are if more)",
             [&flags](const std::string& text) { flags.threads = parse_threads(text); });

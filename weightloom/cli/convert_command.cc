@@ -1,10 +1,10 @@
 #include "weightloom/cli/convert_command.h"
 
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <optional>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "weightloom/base/byte_size.h"
 #include "weightloom/base/error.h"
@@ -46,8 +46,9 @@ std::string summary_text(const Finished& run) {
   const ConvertReport& report = run.report;
   Table table({Align::left, Align::left});
   table.add({"mapping", printable(run.mapping)});
-  table.add({"targets", fmt::format("{} in {}", report.targets,
-                                    count_text(static_cast<int64_t>(report.files.size()), "file"))});
+  table.add(
+      {"targets", fmt::format("{} in {}", report.targets,
+                              count_text(static_cast<int64_t>(report.files.size()), "file"))});
   table.add({"read", fmt::format("{} of {} needed", format_byte_size(report.bytes_read),
                                  format_byte_size(report.bytes_needed))});
   table.add({"written", format_byte_size(report.bytes_written)});

@@ -1,11 +1,11 @@
 #include "weightloom/cli/finding_output.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
 #include <string_view>
+
+#include <fmt/format.h>
 
 #include "weightloom/plan/compile.h"
 

@@ -19,8 +19,8 @@ std::string findings_text(std::span<const Finding> findings, bool lenient, const
 /// `[{severity, code, tensor, file, message}, …]`.
 void write_findings(JsonWriter& json, std::span<const Finding> findings);
 
-/// The report of `plan --json`. A finding stands in `errors` or in `notes`, and, by its code, in one
-/// of the other lists too.
+/// The report of `plan --json`. A finding stands in `errors` or in `notes`, and, by its code, in
+/// one of the other lists too.
 struct FindingGroups {
   std::vector<Finding> missing;     // wanted and not there
   std::vector<Finding> unexpected;  // there and not wanted

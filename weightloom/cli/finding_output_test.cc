@@ -50,12 +50,12 @@ TEST(FindingOutputTest, MessagesDoNotSteerTheTerminal) {
 }
 
 TEST(FindingOutputTest, GroupsByCode) {
-  const auto groups = group_findings(
-      std::vector<Finding>{finding(Severity::error, "missing_source", "1"),
-                           finding(Severity::error, "source_not_used", "2"),
-                           finding(Severity::error, "dtype_mismatch", "3"),
-                           finding(Severity::report, "unknown_mapping", "4")},
-      false);
+  const auto groups =
+      group_findings(std::vector<Finding>{finding(Severity::error, "missing_source", "1"),
+                                          finding(Severity::error, "source_not_used", "2"),
+                                          finding(Severity::error, "dtype_mismatch", "3"),
+                                          finding(Severity::report, "unknown_mapping", "4")},
+                     false);
   EXPECT_THAT(groups.missing, ElementsAre(finding(Severity::error, "missing_source", "1")));
   EXPECT_THAT(groups.unexpected, ElementsAre(finding(Severity::error, "source_not_used", "2")));
   EXPECT_THAT(groups.mismatched, ElementsAre(finding(Severity::error, "dtype_mismatch", "3")));

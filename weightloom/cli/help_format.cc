@@ -38,7 +38,8 @@ std::string HelpFormat::make_usage(const CLI::App* app, std::string name) const 
   if (app->get_parent() == nullptr) return usage + " VERB [FLAGS]\n";
   for (const CLI::Option* option : app->get_options()) {
     if (!option->get_positional()) continue;
-    usage += fmt::format(option->get_required() ? " {}" : " [{}]", option->get_name(true));
+    const std::string argument = option->get_name(true);
+    usage += option->get_required() ? " " + argument : " [" + argument + "]";
   }
   return usage + " [FLAGS]\n";
 }

@@ -1,8 +1,9 @@
 // How `--help` looks: what it is for, the usage, every flag with its default, then examples.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
+
+#include <CLI/CLI.hpp>
 
 namespace weightloom::cli {
 

@@ -1,12 +1,12 @@
 #include "weightloom/cli/inspect_command.h"
 
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
 #include <array>
 #include <map>
 #include <string_view>
 #include <utility>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "weightloom/base/byte_size.h"
 #include "weightloom/cli/command_options.h"

@@ -1,19 +1,19 @@
 #include "weightloom/cli/interrupt.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <csignal>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "weightloom/base/file.h"
 
 namespace weightloom::cli {
 namespace {
 
-// request_stop() runs callbacks and may lock, which a signal handler must not; so the handler writes
-// a byte to a pipe, and a thread that waits there makes the request.
+// request_stop() runs callbacks and may lock, which a signal handler must not; so the handler
+// writes a byte to a pipe, and a thread that waits there makes the request.
 std::array<int, 2> pipe_ends = {-1, -1};  // read, write
 
 constexpr char kStop = 's';
@@ -28,7 +28,7 @@ void send(char message) noexcept {
 void on_signal(int /*signal*/) { send(kStop); }
 
 void install() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = on_signal;
   action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
   sigemptyset(&action.sa_mask);

@@ -1,10 +1,10 @@
 #include "weightloom/cli/interrupt.h"
 
-#include <gtest/gtest.h>
-
 #include <chrono>
 #include <csignal>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 namespace weightloom::cli {
 namespace {

@@ -1,11 +1,11 @@
 #include "weightloom/cli/json_output.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace weightloom::cli {
 namespace {

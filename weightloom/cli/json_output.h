@@ -1,5 +1,5 @@
-// The JSON that `--json` prints: one value, written as it is known. Nothing is built in memory first,
-// since a checkpoint of 92,000 tensors is as many objects.
+// The JSON that `--json` prints: one value, written as it is known. Nothing is built in memory
+// first, since a checkpoint of 92,000 tensors is as many objects.
 #pragma once
 
 #include <concepts>

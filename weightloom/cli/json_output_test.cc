@@ -1,9 +1,9 @@
 #include "weightloom/cli/json_output.h"
 
-#include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
 #include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 namespace weightloom::cli {
 namespace {

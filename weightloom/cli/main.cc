@@ -7,7 +7,8 @@
 
 int main(int argc, char** argv) {
   using namespace weightloom;
-  // A file size limit is then an error of the write, told like a full disk, not the end of the process.
+  // A file size limit is then an error of the write, told like a full disk, not the end of the
+  // process.
   std::signal(SIGXFSZ, SIG_IGN);
   const cli::CommandContext context = {system_calls(), cli::terminal_of(stdout),
                                        cli::terminal_of(stderr)};

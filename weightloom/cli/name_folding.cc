@@ -1,10 +1,10 @@
 #include "weightloom/cli/name_folding.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <optional>
+
+#include <fmt/format.h>
 
 namespace weightloom::cli {
 namespace {

@@ -9,7 +9,8 @@
 namespace weightloom::cli {
 
 int64_t peak_resident_bytes(const Syscalls& calls) {
-  // Not getrusage: its figure survives exec, so it may be that of the process that started this one.
+  // Not getrusage: its figure survives exec, so it may be that of the process that started this
+  // one.
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
     if (!line.starts_with("VmHWM:")) continue;

@@ -1,15 +1,17 @@
 #include "weightloom/cli/peak_memory.h"
 
-#include <gtest/gtest.h>
-
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace weightloom::cli {
 namespace {
 
 TEST(PeakMemoryTest, RemembersMemoryThatIsGivenBack) {
   const size_t size = size_t{64} << 20;
-  { std::vector<char> large(size, 1); }
+  {
+    std::vector<char> large(size, 1);
+  }
   EXPECT_GE(peak_resident_bytes(system_calls()), static_cast<int64_t>(size));
 }
 

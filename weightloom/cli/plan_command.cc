@@ -4,7 +4,9 @@
 
 #include "weightloom/base/error.h"
 #include "weightloom/cli/command_options.h"
+#include "weightloom/cli/failure_output.h"
 #include "weightloom/cli/plan_report.h"
+#include "weightloom/cli/plan_text.h"
 #include "weightloom/execute/budget.h"
 #include "weightloom/plan/dump.h"
 
@@ -58,7 +60,6 @@ class PlanCommand : public Command {
   /// The findings are on stdout already; this is the closing line.
   void tell_refusal(const PlanReport& plan, const Terminal& on) const {
     const Error refusal = refusal_of(plan.conversion.findings, plan.lenient);
-    if (print_.json) return;
     write_stderr(closing_line("weightloom plan", refusal, on));
   }
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "weightloom/base/syscalls.h"
-#include "weightloom/cli/terminal.h"
 #include "weightloom/execute/progress.h"
 #include "weightloom/plan/conversion.h"
 #include "weightloom/plan/cost.h"
@@ -33,9 +32,6 @@ PlanReport make_plan(const Syscalls& calls, const Checkpoint& source, const Sele
 
 /// The JSON value of `plan --json`.
 std::string plan_json(const PlanReport& plan);
-/// For people.
-std::string plan_text(const PlanReport& plan, const Terminal& on);
-
 /// The names of a target's sources, in order of first use.
 std::vector<std::string_view> source_names(const CopyProgram& program, const ProgramTarget& target);
 

@@ -1,8 +1,11 @@
+#include "weightloom/cli/plan_text.h"
+
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "weightloom/base/byte_size.h"
 #include "weightloom/cli/finding_output.h"
-#include "weightloom/cli/plan_report.h"
 #include "weightloom/cli/quantity.h"
 #include "weightloom/cli/table.h"
 #include "weightloom/cli/tensor_groups.h"
@@ -26,9 +29,9 @@ std::string from_text(const PlanReport& plan) {
   const std::string layout = plan.conversion.from == Side::unknown
                                  ? "layout unknown"
                                  : fmt::format("{} layout", to_string(plan.conversion.from));
-  return fmt::format("{} ({}, {})", layout, count_text(plan.source_tensors, "tensor"),
-                     count_text(static_cast<int64_t>(plan.conversion.program.files().size()),
-                                "file"));
+  return fmt::format(
+      "{} ({}, {})", layout, count_text(plan.source_tensors, "tensor"),
+      count_text(static_cast<int64_t>(plan.conversion.program.files().size()), "file"));
 }
 
 std::string targets_text(const Conversion& conversion) {

@@ -1,9 +1,9 @@
 #include "weightloom/cli/progress_bar.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+
+#include <fmt/format.h>
 
 #include "weightloom/base/byte_size.h"
 #include "weightloom/execute/budget.h"

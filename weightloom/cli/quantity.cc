@@ -1,8 +1,8 @@
 #include "weightloom/cli/quantity.h"
 
-#include <fmt/format.h>
-
 #include <array>
+
+#include <fmt/format.h>
 
 namespace weightloom::cli {
 

@@ -1,9 +1,9 @@
 #include "weightloom/cli/tensor_groups.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace weightloom::cli {
 namespace {

@@ -1,12 +1,12 @@
 #include "weightloom/cli/terminal.h"
 
-#include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "weightloom/base/file.h"
 

@@ -1,10 +1,10 @@
 #include "weightloom/cli/usage_hint.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+
+#include <fmt/format.h>
 
 namespace weightloom::cli {
 namespace {

@@ -1,10 +1,11 @@
 // What to tell a user whose command line makes no sense.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <CLI/CLI.hpp>
 
 #include "weightloom/base/error.h"
 

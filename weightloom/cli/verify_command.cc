@@ -1,10 +1,10 @@
 #include "weightloom/cli/verify_command.h"
 
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "weightloom/base/byte_size.h"
 #include "weightloom/base/error.h"
@@ -39,8 +39,8 @@ std::string differences_text(const std::vector<Difference>& differences, const T
   std::string text;
   const std::string label = styled(on, Style::red, "differs");
   for (size_t i = 0; i < std::min(differences.size(), kMostDifferences); ++i) {
-    text += fmt::format("{} [{}]: {}\n", label, differences[i].code,
-                        printable(differences[i].message));
+    text +=
+        fmt::format("{} [{}]: {}\n", label, differences[i].code, printable(differences[i].message));
   }
   if (differences.size() > kMostDifferences) {
     text += fmt::format("{}: and {} more; --json lists all\n", label,
@@ -128,11 +128,10 @@ class VerifyCommand : public Command {
                                      amount_text(report));
       return styled(on, Style::red, printable(what)) + "\n";
     }
-    const std::string what =
-        b_.empty() ? fmt::format("{} is whole: headers, index and data agree", a_)
-                   : fmt::format("{} and {} are equal bit for bit", a_, b_);
-    return fmt::format("{} ({})\n", styled(on, Style::green, printable(what)),
-                       amount_text(report));
+    const std::string what = b_.empty()
+                                 ? fmt::format("{} is whole: headers, index and data agree", a_)
+                                 : fmt::format("{} and {} are equal bit for bit", a_, b_);
+    return fmt::format("{} ({})\n", styled(on, Style::green, printable(what)), amount_text(report));
   }
 
   std::string a_;

@@ -1,0 +1,7 @@
+# Help teaches: the program's whole, and how a verb's begins.
+run --version
+run --help
+run inspect --help
+run plan --help
+run convert --help
+run verify --help

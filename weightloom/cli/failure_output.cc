@@ -1,0 +1,30 @@
+#include "weightloom/cli/failure_output.h"
+
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "weightloom/cli/finding_output.h"
+#include "weightloom/cli/json_output.h"
+
+namespace weightloom::cli {
+
+std::string closing_line(const std::string& who, const Error& error, const Terminal& on) {
+  std::string line = error.what();
+  if (!error.next_step().empty()) line += "; next: " + error.next_step();
+  if (error.code() == ErrorCode::usage) line += fmt::format("; see {} --help", who);
+  return fmt::format("{}: {}\n", styled(on, Style::red, who), printable(line));
+}
+
+std::string failure_json(const Error& error) {
+  JsonWriter json;
+  json.begin_object().key("error").begin_object();
+  json.field("code", to_string(error.code())).field("message", error.what());
+  json.field("next_step", error.next_step()).end_object();
+  write_findings(json.key("findings"), error.findings());
+  json.end_object();
+  return std::move(json).finish();
+}
+
+}  // namespace weightloom::cli
