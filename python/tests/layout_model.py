@@ -39,14 +39,14 @@ def row_major_strides(shape: Sequence[int]) -> list[int]:
 
 
 def remainder(region: Region, m: int) -> tuple[int, list[Axis], int]:
-    """Where the region begins in its block, the axes that move inside blocks, and how far they reach."""
+    """Where the region begins in its block, the axes that move in blocks, and their reach."""
     axes = [a for a in region.axes if a[0] > 1 and a[1] % m]
     return region.target_offset % m, axes, sum((n - 1) * t for n, t, _ in axes)
 
 
 def steps(region: Region, axis: Axis, first: int, count: int, length: int, period: int) -> Region:
     """`count` runs, a period apart, of `length` steps of one axis, which `region` still has."""
-    n, t, s = axis
+    _, t, s = axis
     axes = list(region.axes)
     axes.remove(axis)
     axes += [(count, period * t, period * s), (length, t, s)]
@@ -240,7 +240,9 @@ def parse(text: str) -> Layout:
 
 def parse_region(text: str) -> Region:
     target, source, offset, value, axes = REGION.fullmatch(text).groups()
-    numbers = [[int(n) for n in re.split(r":|<-", axis)] for axis in axes.split(", ")] if axes else []
+    numbers = (
+        [[int(n) for n in re.split(r":|<-", axis)] for axis in axes.split(", ")] if axes else []
+    )
     return Region(
         PAD if source is None else int(source),
         int(value or 0),

@@ -172,7 +172,7 @@ def test_misuse_is_told_with_its_numbers() -> None:
 def documented_examples() -> list[tuple[str, str]]:
     """(chain, notation) of every example line ``chain  =>  notation`` in docs/layout_algebra.md."""
     text = (ROOT / "docs/layout_algebra.md").read_text()
-    blocks = re.findall(r"```layout\n(.*?)```", text, re.S)
+    blocks = re.findall(r"```layout\n(.*?)```", text, re.DOTALL)
     lines = " ".join("".join(blocks).split()).replace("] ", "]\n").splitlines()
     return [tuple(part.strip() for part in line.split("=>")) for line in lines]
 
