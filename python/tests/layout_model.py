@@ -2,8 +2,8 @@
 
 A region is a strided copy: element ``target + sum(k_i * target_stride_i)`` of the result comes from
 ``source_offset + sum(k_i * source_stride_i)`` of a source. Two primitives carry every operation:
-``factor`` splits a region so that no offset carries out of its block of m elements, and ``clip`` keeps
-the part of a factored region whose place in the block lies in a window.
+``factor`` splits a region so that no offset carries out of its block of m elements, and ``clip``
+keeps the part of a factored region whose place in the block lies in a window.
 """
 
 from __future__ import annotations
