@@ -1,4 +1,4 @@
-// Fewest regions for the same map; done once, at emission.
+// Fewer regions for the same map; done once, at emission.
 #pragma once
 
 #include <vector>

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
+#include <span>
 
 #include "weightloom/layout/layout.h"
 
@@ -15,11 +15,14 @@ struct CoverageFault {
   int64_t times = 0;
 };
 
-/// Nothing if every element of the shape is covered exactly once. Exact: sums and disjoint hulls where
-/// they decide, an exact sweep where regions interleave.
+/// Nothing if every element of the shape is covered exactly once. Exact: disjoint hulls where they
+/// decide, blocks of the coarsest stride where regions interleave, counting where strides do not
+/// divide one another (time then grows with the elements of those regions; memory stays at 16 MiB).
+/// Errors: usage if a region is out of bounds or not nested.
 std::optional<CoverageFault> coverage_fault(const Layout& layout);
-/// Elements of a source of `size` elements that none (times 0) or several of the given regions read:
-/// the same question for the source side. `readers` all name that source.
-std::optional<CoverageFault> coverage_fault(int64_t size, std::vector<Region> readers_on_target);
+/// The same question for a source of `size` elements: one that none (times 0) or several of
+/// `readers` read. All readers name that source, offsets are those on their source side; pads read
+/// nothing.
+std::optional<CoverageFault> coverage_fault(int64_t size, std::span<const Region> readers);
 
 }  // namespace weightloom

@@ -1,15 +1,16 @@
 // A Layout says where each element of one logical tensor comes from.
 //
 // It is a shape and disjoint regions. A region is a strided copy
-//     element  target_offset + Σ kᵢ·target_strideᵢ   comes from   source_offset + Σ kᵢ·source_strideᵢ
-// for 0 ≤ kᵢ < extentᵢ; offsets are linear in row-major order of the logical tensor, all in elements.
-// Notation (notation.h):  (2, 3):[0<-s0+0 (2:3<-3, 3:1<-1)].
+//     element  target_offset + Σ kᵢ·target_strideᵢ   comes from   source_offset + Σ
+//     kᵢ·source_strideᵢ
+// for 0 ≤ kᵢ < extentᵢ; offsets are linear in row-major order of the logical tensor, all in
+// elements. Notation (notation.h):  (2, 3):[0<-s0+0 (2:3<-3, 3:1<-1)].
 //
-// Invariant of a region: axes ordered by target stride, outermost first; no axis of extent 1 (or 0);
-// strides non-negative and, on the target side and (but for pads) on the source side, nested: each
-// stride exceeds the span Σ (extent-1)·stride of all smaller ones. So no region holds an element twice.
-// A pad is a region without a source: its elements have a value; its source strides are 0.
-// An empty tensor has no regions. Thread safety: immutable values.
+// Invariant of a region: axes ordered by target stride, outermost first; no axis of extent 1 (or
+// 0); strides non-negative and, on the target side and (but for pads) on the source side, nested:
+// each stride exceeds the span Σ (extent-1)·stride of all smaller ones. So no region holds an
+// element twice. A pad is a region without a source: its elements have a value; its source strides
+// are 0. An empty tensor has no regions. Thread safety: immutable values.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,9 @@ namespace weightloom {
 /// A source tensor, by its place in a list that the layout's owner keeps; kPad is none.
 using SourceId = int32_t;
 inline constexpr SourceId kPad = -1;
+
+/// Beyond this many regions in one layout an operation refuses: such a map is no longer a layout.
+inline constexpr int64_t kMaxRegions = 4'000'000;
 
 struct Axis {
   int64_t extent = 1;

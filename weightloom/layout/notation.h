@@ -1,10 +1,10 @@
 // The one notation for layouts, in docs, dumps and tests.
 //
-//   (2, 6):[0<-s0+0 (2:6<-3, 3:1<-1); 3<-s1+0 (2:6<-3, 3:1<-1)]      two tensors [2, 3] side by side
-//   (4):[0<-s0+0 (3:1<-1); 3<-pad(0)]                                a padded row
+//   (2, 6):[0<-s0+0 (2:6<-3, 3:1<-1); 3<-s1+0 (2:6<-3, 3:1<-1)]      two tensors [2, 3] side by
+//   side (4):[0<-s0+0 (3:1<-1); 3<-pad(0)]                                a padded row
 //
-// A region is  target_offset<-sSOURCE+source_offset (extent:target_stride<-source_stride, …); without
-// axes it is one element. A pad's axes are (extent:target_stride).
+// A region is  target_offset<-sSOURCE+source_offset (extent:target_stride<-source_stride, …);
+// without axes it is one element. A pad's axes are (extent:target_stride).
 #pragma once
 
 #include <string>
@@ -16,7 +16,8 @@ namespace weightloom {
 
 std::string to_string(const Region& region);
 std::string to_string(const Layout& layout);
-/// Law: parse_layout(to_string(a)) has a's shape and regions.  Errors: format, with the position.
+/// Law: parse_layout(to_string(a)) has a's shape and regions.
+/// Errors: format, with the position; usage as Layout::make.
 Layout parse_layout(std::string_view text);
 
 }  // namespace weightloom

@@ -1,8 +1,8 @@
 // Operations: Layouts in, Layouts out, so composing is calling.
 //
-// Each is numpy's operation of that name on index maps: apply(op(a), data) == np.op(apply(a, data)),
-// where apply(layout, data) gathers the elements. All throw usage for a dim, size or shape that does not
-// fit, with the numbers, and plan when more than kMaxRegions regions would arise.
+// Each is numpy's operation of that name on index maps: apply(op(a), data) == np.op(apply(a,
+// data)), where apply(layout, data) gathers the elements. All throw usage for a dim, size or shape
+// that does not fit, with the numbers, and plan when more than kMaxRegions regions would arise.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,6 @@
 #include "weightloom/layout/layout.h"
 
 namespace weightloom {
-
-/// Beyond this many regions in one layout an operation refuses: such a map is no longer a layout.
-inline constexpr int64_t kMaxRegions = 4'000'000;
 
 /// The tensor itself: element i comes from element i of `source`.
 Layout identity(SourceId source, Shape shape);
@@ -38,7 +35,8 @@ Layout stack(std::span<const Layout> parts, int dim);
 std::vector<Layout> unstack(const Layout& layout, int dim);
 /// Consecutive parts of the given sizes, which add up to the dim.
 std::vector<Layout> split(const Layout& layout, int dim, std::span<const int64_t> sizes);
-/// De-interleaves a dim of n·ways: out[j·n + i] = in[ways·i + j]. inverse: out[ways·i + j] = in[j·n + i].
+/// De-interleaves a dim of n·ways: out[j·n + i] = in[ways·i + j]. inverse: out[ways·i + j] = in[j·n
+/// + i].
 Layout interleave(const Layout& layout, int dim, int64_t ways, bool inverse);
 /// `before` and `after` rows of `pad_value` around `dim`.
 Layout pad(const Layout& layout, int dim, int64_t before, int64_t after, int64_t pad_value = 0);

@@ -7,20 +7,21 @@
 
 namespace weightloom {
 
-/// `targets[t]` says where each element of target t comes from (or that it is a pad); `drops[s]` are the
-/// elements of source s that go nowhere, as pads over source s's own offsets, with the value to put
-/// there when the relation is inverted.
+/// `targets[t]` says where each element of target t comes from (or that it is a pad); `drops[s]`
+/// are the elements of source s that go nowhere, as pads over source s's own offsets, with the
+/// value to put there when the relation is inverted.
 struct Relation {
   std::vector<Shape> sources;
   std::vector<Layout> targets;
   std::vector<std::vector<Region>> drops;  // one list per source
 };
 
-/// Swaps the sides: source s becomes a target of the result, whose layout is made of the regions that
-/// read it and of its drops; the targets' pads become drops.
-/// Law:    invert(invert(r)) == r, pointwise.
-/// Note:   every source element must be read or dropped exactly once; choose owners before. What is not
-///         so shows in coverage of the result. Errors: usage if a region names a source outside [0, n).
+/// Swaps the sides: source s becomes a target of the result, whose layout is made of the regions
+/// that read it and of its drops; the targets' pads become drops. Law:    invert(invert(r)) == r,
+/// pointwise. Note:   every source element must be read or dropped exactly once; choose owners
+/// before. What is not
+///         so shows in coverage of the result. Errors: usage if a region names a source outside [0,
+///         n).
 Relation invert(const Relation& relation);
 
 }  // namespace weightloom
