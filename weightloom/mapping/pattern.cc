@@ -1,9 +1,9 @@
 #include "weightloom/mapping/pattern.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "weightloom/base/error.h"
 
@@ -14,7 +14,7 @@ namespace weightloom {
 namespace {
 
 constexpr size_t kMaxPatternBytes = 10'000;
-constexpr uint32_t kMatchLimit = 200'000;      // steps; honest patterns on names need hundreds
+constexpr uint32_t kMatchLimit = 200'000;  // steps; honest patterns on names need hundreds
 constexpr uint32_t kHeapLimitKibibytes = 8192;
 
 template <auto function>
@@ -48,8 +48,9 @@ Code compile(const std::string& regex, std::string_view shown) {
       PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_MATCH_INVALID_UTF;
   Code code(pcre2_compile(code_units(regex), regex.size(), options, &error, &place, context.get()));
   if (!code) {
-    throw Error(ErrorCode::mapping, fmt::format("pattern '{}' does not compile: {} (at byte {} of '{}')",
-                                                shown, engine_message(error), place, regex));
+    throw Error(ErrorCode::mapping,
+                fmt::format("pattern '{}' does not compile: {} (at byte {} of '{}')", shown,
+                            engine_message(error), place, regex));
   }
   return code;
 }

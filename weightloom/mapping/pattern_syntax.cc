@@ -1,9 +1,9 @@
 #include "weightloom/mapping/pattern_syntax.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "weightloom/base/error.h"
 
@@ -144,8 +144,8 @@ class SourceWriter {
   SourceSyntax syntax_;
 };
 
-/// Collects the literal runs that stand outside groups. Gives up, with none, on what it does not know:
-/// the runs only spare the engine work.
+/// Collects the literal runs that stand outside groups. Gives up, with none, on what it does not
+/// know: the runs only spare the engine work.
 class LiteralFinder {
  public:
   explicit LiteralFinder(std::string_view pattern) : pattern_(pattern) {}
@@ -167,7 +167,7 @@ class LiteralFinder {
     const char c = pattern_[at];
     if (is_star(pattern_, at)) {
       end_run();
-      run_ = ".";
+      run_.assign(1, '.');
       return at + 2;
     }
     if (c == '\\') return take_escape(at);
@@ -272,9 +272,7 @@ class TargetReader {
     return end;
   }
 
-  void add_group(int number) {
-    syntax_.pieces.push_back({TargetPiece::Kind::group, "", number});
-  }
+  void add_group(int number) { syntax_.pieces.push_back({TargetPiece::Kind::group, "", number}); }
 
   void add_text(char c) {
     auto& pieces = syntax_.pieces;
@@ -310,7 +308,7 @@ TargetSyntax parse_target(std::string_view pattern) {
 SourceSyntax parse_source(std::string_view pattern, const TargetSyntax& target) {
   SourceSyntax syntax = SourceWriter(pattern, target.groups).write();
   syntax.literals = LiteralFinder(pattern).find();
-  if (target.anchored_begin && !pattern.starts_with('^')) syntax.regex.insert(0, "^");
+  if (target.anchored_begin && !pattern.starts_with('^')) syntax.regex.insert(syntax.regex.begin(), '^');
   if (target.anchored_end && !ends_in_dollar(pattern)) {
     syntax.regex += '$';
   } else if (!pattern.empty() && (is_letter(pattern.back()) || is_digit(pattern.back()))) {

@@ -1,8 +1,8 @@
-// One transform, ready to run over names: its source patterns compiled, its target patterns as templates.
+// One transform, ready to run over names: its source patterns compiled, its target patterns as
+// templates.
 //
-// Stars pair from the left: the first `carried()` of each pattern are carried over; one more in a source
-// collects, one more in a target enumerates.
-// Thread safety: as Pattern, one per thread.
+// Stars pair from the left: the first `carried()` of each pattern are carried over; one more in a
+// source collects, one more in a target enumerates. Thread safety: as Pattern, one per thread.
 #pragma once
 
 #include <optional>
@@ -45,7 +45,8 @@ class TransformMatcher {
   /// The new name, or nothing if no source matches. Of a renaming.
   std::optional<std::string> rename(std::string_view name);
   /// What the collecting star of the matched source holds; nothing if that source does not collect.
-  std::optional<std::string_view> collected(const TransformMatch& match, std::string_view name) const;
+  std::optional<std::string_view> collected(const TransformMatch& match,
+                                            std::string_view name) const;
   /// The name that would have matched source `source` in place of `match`, with `index` where it
   /// collects; nothing if that pattern is not one text.
   std::optional<std::string> sibling(const TransformMatch& match, std::string_view name, int source,
@@ -64,9 +65,9 @@ class TransformMatcher {
   };
 
   void check_stars(bool is_renaming);
-  void check_groups() const;
-  std::string filled(const std::vector<TargetPiece>& pieces, const TransformMatch& match,
-                     std::string_view name, std::string_view index, size_t* star) const;
+  void check_groups(bool is_renaming) const;
+  RenderedName filled(const std::vector<TargetPiece>& pieces, const TransformMatch& match,
+                      std::string_view name) const;
 
   std::vector<Source> sources_;
   std::vector<size_t> order_;  // longest pattern first
