@@ -98,10 +98,11 @@ class Factoring {
     const int64_t tail = remaining % period;
     const int64_t whole = remaining / period;
     const int64_t count = whole + (tail >= length ? 1 : 0);
-    Region run = steps(rest, axis, first, length);
+    Region run = steps(rest, axis, first, 1);
     if (count > 1) {
       run.axes.push_back({count, period * axis.target_stride, period * axis.source_stride});
     }
+    if (length > 1) run.axes.push_back({length, axis.target_stride, axis.source_stride});
     split(std::move(run));
     if (tail > 0 && tail < length) split(steps(rest, axis, first + whole * period, tail));
   }
