@@ -29,6 +29,7 @@ if(WEIGHTLOOM_SANITIZE)
   target_link_options(weightloom_options INTERFACE ${flags})
 endif()
 
+find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(simdjson REQUIRED)
 find_package(nlohmann_json REQUIRED)

@@ -1,5 +1,6 @@
 #include "weightloom/base/quote.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace weightloom {
@@ -15,17 +16,16 @@ TEST(Quote, DefusesControlCharacters) {
 }
 
 TEST(Quote, LeavesOutTheMiddleOfLongText) {
-  EXPECT_EQ(quote(std::string(300, 'a')), "'" + std::string(300, 'a') + "'");
-  EXPECT_EQ(quote(std::string(301, 'a')),
-            "'" + std::string(140, 'a') + "… (301 bytes) …" + std::string(140, 'a') + "'");
+  const std::string end(140, 'a');
+  EXPECT_EQ(quote(std::string(300, 'a')), fmt::format("'{}'", std::string(300, 'a')));
+  EXPECT_EQ(quote(std::string(301, 'a')), fmt::format("'{0}… (301 bytes) …{0}'", end));
 }
 
 TEST(Quote, NeverCutsACharacterInTwo) {
-  std::string text;
-  for (int i = 0; i < 200; ++i) text += "é";
-  text.insert(0, "a");
+  std::string text = "a";
+  for (int i = 0; i < 200; ++i) text += "é";  // two bytes each, so byte 140 is within one
   std::string shown = quote(text);
-  EXPECT_EQ(shown.substr(139, 5), "é…");
+  EXPECT_EQ(shown.substr(138, 5), "é…");
 }
 
 }  // namespace

@@ -2,59 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
-#include <optional>
 #include <string_view>
 
-#include <fmt/format.h>
-
 #include "weightloom/base/checked.h"
-#include "weightloom/base/error.h"
 #include "weightloom/layout/factor_clip.h"
+#include "weightloom/layout/operation_support.h"
 
 namespace weightloom {
 namespace {
-
-template <typename... Args>
-[[noreturn]] void misuse(fmt::format_string<Args...> text, Args&&... args) {
-  throw Error(ErrorCode::usage, fmt::format(text, std::forward<Args>(args)...));
-}
-
-int64_t checked_size(const Shape& shape, std::string_view operation) {
-  const auto size = checked_elements(shape);
-  if (!size) {
-    misuse("{}: shape {} has a negative dim or more than 2^63-1 elements", operation,
-           to_string(shape));
-  }
-  return *size;
-}
-
-size_t checked_dim(int dim, size_t dims, std::string_view operation) {
-  if (dim < 0 || std::cmp_greater_equal(dim, dims)) {
-    misuse("{}: dim {} is not in [0, {})", operation, dim, dims);
-  }
-  return static_cast<size_t>(dim);
-}
-
-/// Collects the regions of a result and holds them below kMaxRegions.
-class RegionList {
- public:
-  explicit RegionList(std::string_view operation) : operation_(operation) {}
-
-  void reserve(size_t count) { regions_.reserve(count); }
-  void add(Region region) {
-    if (std::ssize(regions_) >= kMaxRegions) {
-      throw Error(ErrorCode::plan,
-                  fmt::format("{}: the result has more than {} regions", operation_, kMaxRegions));
-    }
-    regions_.push_back(std::move(region));
-  }
-  std::vector<Region> take() && { return std::move(regions_); }
-
- private:
-  std::string_view operation_;
-  std::vector<Region> regions_;
-};
 
 /// A dim as linear offsets see it: rows of `stride` elements, `rows` of them in each block, and
 /// whether there is but one block, so that no offset can carry out of it.
@@ -71,22 +26,6 @@ DimGeometry geometry(const Shape& shape, size_t dim) {
   return {elements(sizes.subspan(dim + 1)), sizes[dim], elements(sizes.first(dim)) == 1};
 }
 
-/// All regions split by m; those that need no splitting are moved.
-std::vector<Region> factored(std::vector<Region> regions, int64_t m, std::string_view operation) {
-  const auto is_whole = [m](const Region& region) { return is_factored(region, m); };
-  if (std::ranges::all_of(regions, is_whole)) return regions;
-  RegionList pieces(operation);
-  pieces.reserve(regions.size());
-  for (Region& region : regions) {
-    if (is_factored(region, m)) {
-      pieces.add(std::move(region));
-    } else {
-      for (Region& piece : factor(region, m)) pieces.add(std::move(piece));
-    }
-  }
-  return std::move(pieces).take();
-}
-
 /// Moves a region factored by `from` into blocks of `to` elements, its remainder by `shift`.
 Region reblocked(Region region, int64_t from, int64_t to, int64_t shift) {
   region.target_offset = region.target_offset / from * to + region.target_offset % from + shift;
@@ -94,10 +33,6 @@ Region reblocked(Region region, int64_t from, int64_t to, int64_t shift) {
     if (axis.target_stride % from == 0) axis.target_stride = axis.target_stride / from * to;
   }
   return normalized(std::move(region));
-}
-
-std::vector<Region> regions_of(const Layout& layout) {
-  return {layout.regions().begin(), layout.regions().end()};
 }
 
 /// Rows [begin, end) of a dim, from regions that are already factored by its block.
@@ -168,71 +103,6 @@ Shape concat_shape(std::span<const Layout> parts, size_t dim) {
   return shape;
 }
 
-/// Dims that travel together through a permutation, as one: `size` steps of `old_stride`.
-struct DimGroup {
-  size_t last_dim = 0;
-  int64_t size = 1;
-  int64_t old_stride = 1;
-  int64_t new_stride = 1;
-};
-
-/// Groups in the order of the result. Neighbours that stay neighbours share a group; dims of size 1
-/// are nowhere, so they part nobody.
-std::vector<DimGroup> grouped(const Shape& shape, std::span<const int> order) {
-  const std::vector<int64_t> strides = row_major_strides(shape);
-  std::vector<DimGroup> groups;
-  for (const int place : order) {
-    const auto dim = static_cast<size_t>(place);
-    if (shape[dim] == 1) continue;
-    // The dims between are all of size 1 exactly if the outer stride is the inner block.
-    if (!groups.empty() && groups.back().last_dim < dim &&
-        groups.back().old_stride == shape[dim] * strides[dim]) {
-      groups.back().last_dim = dim;
-      groups.back().size *= shape[dim];
-      groups.back().old_stride = strides[dim];
-    } else {
-      groups.push_back({dim, shape[dim], strides[dim], 1});
-    }
-  }
-  for (size_t i = groups.size(); i-- > 1;) {
-    groups[i - 1].new_stride = groups[i].new_stride * groups[i].size;
-  }
-  return groups;
-}
-
-/// A region factored by all groups' strides, with each offset and stride moved to its group's
-/// place.
-Region regrouped(Region region, std::span<const DimGroup> by_old_stride) {
-  int64_t offset = 0;
-  for (const DimGroup& group : by_old_stride) {
-    offset += region.target_offset / group.old_stride % group.size * group.new_stride;
-  }
-  region.target_offset = offset;
-  for (Axis& axis : region.axes) {
-    const auto group = std::ranges::find_if(by_old_stride, [&](const DimGroup& candidate) {
-      return candidate.old_stride <= axis.target_stride;
-    });
-    assert(group != by_old_stride.end() && axis.target_stride % group->old_stride == 0);
-    axis.target_stride = axis.target_stride / group->old_stride * group->new_stride;
-  }
-  return normalized(std::move(region));
-}
-
-Shape permuted_shape(const Shape& shape, std::span<const int> order) {
-  if (order.size() != shape.size()) {
-    misuse("permute: an order of {} dims for a tensor of {} dims", order.size(), shape.size());
-  }
-  std::vector<bool> seen(shape.size(), false);
-  Shape result;
-  for (const int place : order) {
-    const size_t dim = checked_dim(place, shape.size(), "permute");
-    if (seen[dim]) misuse("permute: dim {} appears twice in the order", place);
-    seen[dim] = true;
-    result.push_back(shape[dim]);
-  }
-  return result;
-}
-
 Layout filled(SourceId source, int64_t pad_value, Shape shape, std::string_view operation) {
   const int64_t size = checked_size(shape, operation);
   std::vector<Region> regions;
@@ -277,31 +147,6 @@ Layout slice(const Layout& layout, int dim, int64_t begin, int64_t end) {
   const DimGeometry cut = geometry(layout.shape(), d);
   if (cut.outermost) return rows_of(layout.regions(), cut, std::move(shape), begin, end);
   return rows_of(factored_by_dim(layout, cut, "slice"), cut, std::move(shape), begin, end);
-}
-
-Layout permute(const Layout& layout, std::span<const int> order) {
-  Shape shape = permuted_shape(layout.shape(), order);
-  if (layout.size() == 0) return Layout::unchecked(std::move(shape), {});
-  std::vector<DimGroup> groups = grouped(layout.shape(), order);
-  std::vector<Region> regions = regions_of(layout);
-  if (groups.size() <= 1) return Layout::unchecked(std::move(shape), std::move(regions));
-  std::ranges::sort(groups, std::greater<>(), &DimGroup::old_stride);
-  for (const DimGroup& group : groups) {
-    if (group.old_stride > 1) regions = factored(std::move(regions), group.old_stride, "permute");
-  }
-  for (Region& region : regions) {
-    std::erase_if(region.axes, [](const Axis& axis) { return axis.extent == 1; });
-    region = regrouped(std::move(region), groups);
-  }
-  return Layout::unchecked(std::move(shape), std::move(regions));
-}
-
-Layout transpose(const Layout& layout, int dim0, int dim1) {
-  std::vector<int> order(layout.shape().size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-  std::swap(order[checked_dim(dim0, order.size(), "transpose")],
-            order[checked_dim(dim1, order.size(), "transpose")]);
-  return permute(layout, order);
 }
 
 Layout concat(std::span<const Layout> parts, int dim) {
@@ -385,19 +230,6 @@ std::vector<Layout> split(const Layout& layout, int dim, std::span<const int64_t
     begin += size;
   }
   return parts;
-}
-
-Layout interleave(const Layout& layout, int dim, int64_t ways, bool inverse) {
-  const Shape& shape = layout.shape();
-  const size_t d = checked_dim(dim, shape.size(), "interleave");
-  if (ways < 1 || shape[d] % ways != 0) {
-    misuse("interleave: dim {} of {} does not divide into {} ways", dim, to_string(shape), ways);
-  }
-  const int64_t rows = shape[d] / ways;
-  Shape two = shape;
-  two[d] = inverse ? ways : rows;
-  two.insert(two.begin() + dim + 1, inverse ? rows : ways);
-  return reshape(transpose(reshape(layout, std::move(two)), dim, dim + 1), shape);
 }
 
 Layout pad(const Layout& layout, int dim, int64_t before, int64_t after, int64_t pad_value) {

@@ -111,6 +111,15 @@ TEST(RelationTest, PadsBecomeDropsAndDropsBecomePads) {
   expect_same(invert(inverse), relation);
 }
 
+TEST(RelationTest, TheDocumentedExampleIsTrue) {
+  const Layout loading = pad(identity(0, {2, 3}), 1, 0, 1, 0);
+  EXPECT_EQ(to_string(loading), "(2, 4):[0<-s0+0 (2:4<-3, 3:1<-1); 3<-pad(0) (2:4)]");
+  const Relation saving = invert({{{2, 3}}, {loading}, {{}}});
+  EXPECT_EQ(to_string(saving.targets[0]), "(2, 3):[0<-s0+0 (2:3<-4, 3:1<-1)]");
+  ASSERT_EQ(saving.drops[0].size(), 1U);
+  EXPECT_EQ(to_string(saving.drops[0][0]), "3<-pad(0) (2:4)");
+}
+
 TEST(RelationTest, WhatNoTargetReadsShowsInCoverageOfTheInverse) {
   const Relation inverse = invert({{{4}}, {slice(identity(0, {4}), 0, 0, 3)}, {{}}});
   const auto fault = coverage_fault(inverse.targets[0]);

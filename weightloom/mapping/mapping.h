@@ -2,14 +2,16 @@
 //
 // JSON form (mappings/*.json, users' own files):
 //   {"format": "weightloom.mapping/1", "name": "mixtral", "aliases": ["minimax"], "transforms": [
-//     {"type": "WeightRenaming", "source_patterns": [".block_sparse_moe."], "target_patterns": [".mlp."]},
-//     {"type": "WeightConverter", "source_patterns": [".experts.*.w1.weight", ".experts.*.w3.weight"],
+//     {"type": "WeightRenaming", "source_patterns": [".block_sparse_moe."], "target_patterns":
+//     [".mlp."]},
+//     {"type": "WeightConverter", "source_patterns": [".experts.*.w1.weight",
+//     ".experts.*.w3.weight"],
 //      "target_patterns": [".experts.gate_up_proj"],
 //      "operations": [{"op": "MergeModulelist", "dim": 0}, {"op": "Concatenate", "dim": 1}]}]}
-// Patterns are regular expressions, searched anywhere; `*.` stands for an index and a dot: on the source
-// side it collects, on the target side it enumerates, on both it is carried over. A pattern that ends in
-// a letter or digit does not match in the middle of a word.
-// Thread safety: immutable values.
+// Patterns are regular expressions, searched anywhere; `*.` stands for an index and a dot: on the
+// source side it collects, on the target side it enumerates, on both it is carried over. A pattern
+// that ends in a letter or digit does not match in the middle of a word. Thread safety: immutable
+// values.
 #pragma once
 
 #include <memory>
@@ -46,7 +48,8 @@ class Mapping {
   /// Errors: mapping, naming the transform: empty or equal patterns, patterns that do not compile,
   /// counts that do not fit.
   Mapping(std::string name, std::vector<WeightTransform> transforms);
-  /// Errors: mapping, naming `file` and the place: not JSON, duplicate key, unknown key, type or op.
+  /// Errors: mapping, naming `file` and the place: not JSON, duplicate key, unknown key, type or
+  /// op.
   static Mapping parse(std::string_view json, std::string_view file);
 
   const std::string& name() const noexcept { return name_; }

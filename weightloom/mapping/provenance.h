@@ -1,6 +1,6 @@
-// The provenance record: `weightloom.json` in every folder that convert writes. It says how the folder
-// came about, so that `--to hub` can go back to files identical to the original's.
-// Thread safety: a value.
+// The provenance record: `weightloom.json` in every folder that convert writes. It says how the
+// folder came about, so that `--to hub` can go back to files identical to the original's. Thread
+// safety: a value.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,15 @@ struct OriginalFile {
 };
 
 /// `{"format": "weightloom.provenance/1", "layout": "runtime", "mapping": {…}, "mapping_hash": …,
-///   "config": {…}, "fired": [indices], "files": […], "index": {…}}`.
+///   "config": "text", "fired": [places], "files": [{"name", "header"}], "index": {"name",
+///   "text"}}`;
+/// texts of files stand there whole, as strings.
 struct Provenance {
-  std::string layout;      // "hub" or "runtime": what this folder holds
-  Mapping mapping;         // whole, so that a later release with other rules still goes back
-  std::vector<int64_t> fired;           // transforms that fired, by place in the mapping
-  std::string config_json;              // the config.json the mapping's operations were resolved with; ""
-  std::vector<OriginalFile> files;      // of the hub side; empty if the way back is by rule
+  std::string layout;          // "hub" or "runtime": what this folder holds
+  Mapping mapping;             // whole, so that a later release with other rules still goes back
+  std::vector<int64_t> fired;  // transforms that fired, by place in the mapping
+  std::string config_json;     // the config.json the mapping's operations were resolved with; ""
+  std::vector<OriginalFile> files;  // of the hub side; empty if the way back is by rule
   std::optional<std::pair<std::string, std::string>> index;  // name and text, verbatim
 };
 

@@ -24,19 +24,6 @@ std::string element_text(int64_t offset, const Shape& shape) {
   return to_string(at);
 }
 
-/// A source region as it reads its source: sides swapped, so that coverage can be asked of the source.
-Region reader_of(const Region& region) {
-  Region reader;
-  reader.source = 0;
-  reader.source_offset = region.target_offset;
-  reader.target_offset = region.source_offset;
-  reader.axes.reserve(region.axes.size());
-  for (const Axis& axis : region.axes) {
-    reader.axes.push_back({axis.extent, axis.source_stride, axis.target_stride});
-  }
-  return reader;
-}
-
 /// Compiles targets one by one and remembers who reads which source.
 class Compiler {
  public:
@@ -67,7 +54,7 @@ class Compiler {
   void note_readers(const Layout& layout) {
     for (const Region& region : layout.regions()) {
       if (region.is_pad()) continue;
-      readers_[static_cast<size_t>(region.source)].push_back(reader_of(region));
+      readers_[static_cast<size_t>(region.source)].push_back(region);
     }
   }
 

@@ -196,10 +196,11 @@ int64_t check_no_hole_or_overlap(std::span<const HeaderTensor> tensors, const Re
   for (const auto& tensor : tensors) {
     int64_t begin = tensor.begin_bytes;
     if (begin > end) {
+      auto before = end == 0 ? fmt::format("the data section begins at 0")
+                             : fmt::format("the tensor before it ends at {}", end);
       throw refusal.of_tensor(
-          tensor.name, fmt::format("begins at {}, but the tensor before it ends at {}: no tensor "
-                                   "owns the {} bytes between",
-                                   begin, end, begin - end));
+          tensor.name, fmt::format("begins at {}, but {}: no tensor owns the {} bytes between",
+                                   begin, before, begin - end));
     }
     if (begin < end) {
       throw refusal.of_tensor(
@@ -221,7 +222,7 @@ void check_data_size(std::span<const HeaderTensor> tensors, int64_t needed, int6
   }
   if (needed <= found) return;
   const auto& last = tensors.back();
-  throw Refusal(refusal).of_file(
+  throw refusal.of_file(
       fmt::format("tensor {}: bytes [{}, {}) reach past the data section, which has {} bytes: {} "
                   "bytes are missing",
                   quote(last.name), last.begin_bytes, last.end_bytes, found, needed - found),

@@ -65,9 +65,10 @@ class SpecTable {
   explicit SpecTable(std::span<const TensorSpec> tensors)
       : tensors_(tensors), table_(tensors.size()) {
     check_total(tensors);
+    auto names = [this](int32_t i) { return name_at(i); };
     std::vector<std::string> twice;
     for (size_t i = 0; i < tensors.size(); ++i) {
-      if (table_.insert(tensors[i].name, static_cast<int32_t>(i), name_at())) {
+      if (table_.insert(tensors[i].name, static_cast<int32_t>(i), names)) {
         twice.push_back(tensors[i].name);
       }
     }
@@ -75,14 +76,12 @@ class SpecTable {
   }
 
   std::optional<size_t> find(std::string_view name) const {
-    auto at = table_.find(name, name_at());
+    auto at = table_.find(name, [this](int32_t i) { return name_at(i); });
     return at ? std::optional(static_cast<size_t>(*at)) : std::nullopt;
   }
 
  private:
-  auto name_at() const {
-    return [this](int32_t i) -> std::string_view { return tensors_[static_cast<size_t>(i)].name; };
-  }
+  std::string_view name_at(int32_t i) const { return tensors_[static_cast<size_t>(i)].name; }
 
   std::span<const TensorSpec> tensors_;
   NameTable table_;

@@ -1,0 +1,148 @@
+#include "weightloom/mapping/collect.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace weightloom {
+namespace {
+
+/// Decimal digits without leading zero that int32 holds; nothing for anything else.
+std::optional<int64_t> parse_index(std::string_view text) {
+  if (text.empty() || (text.size() > 1 && text.front() == '0')) return std::nullopt;
+  int32_t index = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
+  if (error != std::errc() || end != text.data() + text.size() || index < 0) return std::nullopt;
+  return index;
+}
+
+/// What a renamed name was before: where `sibling` (renamed from `sibling_before`) and `renamed`
+/// agree around the renamed part, that part is put back.
+std::string before_renames(std::string renamed, std::string_view sibling,
+                           std::string_view sibling_before) {
+  const auto [at, unused] = std::ranges::mismatch(sibling, sibling_before);
+  const auto prefix = static_cast<size_t>(at - sibling.begin());
+  const size_t most = std::min(sibling.size(), sibling_before.size()) - prefix;
+  size_t suffix = 0;
+  while (suffix < most && sibling[sibling.size() - 1 - suffix] ==
+                              sibling_before[sibling_before.size() - 1 - suffix]) {
+    ++suffix;
+  }
+  const auto head = sibling.substr(0, sibling.size() - suffix);
+  if (renamed.starts_with(head)) {
+    const auto head_before = sibling_before.substr(0, sibling_before.size() - suffix);
+    return renamed.replace(0, head.size(), head_before);
+  }
+  const auto tail = sibling.substr(prefix);
+  if (!renamed.ends_with(tail)) return renamed;
+  return renamed.replace(renamed.size() - tail.size(), tail.size(), sibling_before.substr(prefix));
+}
+
+}  // namespace
+
+Collector::Collector(const Mapping& mapping) : mapping_(mapping) {
+  const auto& transforms = mapping.transforms();
+  for (size_t i = 0; i < transforms.size(); ++i) {
+    matchers_.emplace_back(transforms[i], Pattern::Use::search);
+    const bool renames = std::holds_alternative<WeightRenaming>(transforms[i]);
+    (renames ? renamings_ : converters_).push_back(i);
+  }
+  group_by_target_.resize(transforms.size());
+  fired_.assign(transforms.size(), 0);
+}
+
+void Collector::add(size_t leaf, std::string_view name) {
+  Destination destination{std::nullopt, std::string(name), false};
+  if (mapping_.renames_first()) {
+    auto renamed = rename(std::move(destination.name), true);
+    destination.name = std::move(renamed.name);
+    destination.touched = renamed.last.has_value();
+  }
+  if (const auto claimed = claim(destination.name)) {
+    ++fired_[claimed->transform];
+    destination.touched = true;
+    destination.group = group_of(*claimed, destination.name);
+    put(groups_[*destination.group], *claimed, destination.name, leaf, name);
+  }
+  destinations_.push_back(std::move(destination));
+}
+
+Collector::Renamed Collector::rename(std::string name, bool count) {
+  Renamed renamed{std::move(name), std::nullopt};
+  for (const size_t transform : renamings_) {
+    auto next = matchers_[transform].rename(renamed.name);
+    if (!next) continue;
+    if (count) ++fired_[transform];
+    renamed.last = transform;
+    renamed.name = std::move(*next);
+  }
+  return renamed;
+}
+
+std::optional<std::string> Collector::would_make(std::string_view name) {
+  std::string renamed(name);
+  if (mapping_.renames_first()) renamed = rename(std::move(renamed), false).name;
+  const auto claimed = claim(renamed);
+  if (!claimed) return std::nullopt;
+  return matchers_[claimed->transform].render(claimed->match, renamed, 0).shown();
+}
+
+std::string Collector::absent_name(const Group& group, std::string_view leaf_name, size_t source,
+                                   int64_t index) {
+  std::string renamed(leaf_name);
+  if (mapping_.renames_first()) renamed = rename(std::move(renamed), false).name;
+  TransformMatcher& matcher = matchers_[group.transform];
+  std::optional<std::string> sibling;
+  if (const auto match = matcher.match(renamed)) {
+    sibling = matcher.sibling(*match, renamed, static_cast<int>(source), index);
+  }
+  if (!sibling) return fmt::format("(item {} of source pattern {})", index, source);
+  return before_renames(std::move(*sibling), renamed, leaf_name);
+}
+
+std::optional<Collector::Claim> Collector::claim(std::string_view name) {
+  for (const size_t transform : converters_) {
+    if (const auto match = matchers_[transform].match(name)) return Claim{transform, *match};
+  }
+  return std::nullopt;
+}
+
+size_t Collector::group_of(const Claim& claim, std::string_view name) {
+  const TransformMatcher& matcher = matchers_[claim.transform];
+  RenderedName first = matcher.render(claim.match, name, 0);
+  const auto [at, is_new] =
+      group_by_target_[claim.transform].try_emplace(first.shown(), groups_.size());
+  if (!is_new) return at->second;
+  Group group;
+  group.transform = claim.transform;
+  group.sources.resize(static_cast<size_t>(matcher.sources()));
+  group.targets.push_back(std::move(first));
+  for (int target = 1; target < matcher.targets(); ++target) {
+    group.targets.push_back(matcher.render(claim.match, name, target));
+  }
+  groups_.push_back(std::move(group));
+  return groups_.size() - 1;
+}
+
+void Collector::put(Group& group, const Claim& claim, std::string_view name, size_t leaf,
+                    std::string_view leaf_name) {
+  CollectedItem item{0, leaf};
+  if (const auto text = matchers_[claim.transform].collected(claim.match, name)) {
+    const auto index = parse_index(*text);
+    if (!index) {
+      group.refused = true;
+      findings_.push_back(
+          {Severity::error, "bad_index", std::string(leaf_name), "",
+           fmt::format("'{}' would go into '{}', but its place there, '{}', is no index (decimal "
+                       "digits without a leading zero)",
+                       leaf_name, group.targets.front().shown(), *text)});
+      return;
+    }
+    item.index = *index;
+  }
+  group.sources[static_cast<size_t>(claim.match.source)].push_back(item);
+}
+
+}  // namespace weightloom

@@ -1,0 +1,82 @@
+#include "weightloom/mapping/model_config.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "weightloom/mapping/strict_json_internal.h"
+
+namespace weightloom {
+namespace {
+
+/// Python writes NaN, Infinity and -Infinity, which JSON does not have. No integer is lost when
+/// each becomes 0.0, and the text keeps its length, so that places in messages stay true.
+std::string without_non_finite(std::string_view text) {
+  constexpr std::string_view kWords[] = {"-Infinity", "Infinity", "NaN"};
+  std::string json(text);
+  bool in_string = false;
+  for (size_t at = 0; at < json.size(); ++at) {
+    if (json[at] == '"') in_string = !in_string;
+    if (in_string && json[at] == '\\') ++at;
+    if (in_string) continue;
+    for (const auto word : kWords) {
+      if (json.compare(at, word.size(), word) != 0) continue;
+      json.replace(at, word.size(), "0.0" + std::string(word.size() - 3, ' '));
+      break;
+    }
+  }
+  return json;
+}
+
+std::string text_or_empty(const nlohmann::json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::vector<std::string> texts_or_empty(const nlohmann::json& json, const char* key) {
+  std::vector<std::string> texts;
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_array()) return texts;
+  for (const auto& item : *found) {
+    if (item.is_string()) texts.push_back(item.get<std::string>());
+  }
+  return texts;
+}
+
+}  // namespace
+
+struct ModelConfig::Json {
+  nlohmann::json root;
+};
+
+ModelConfig::ModelConfig() = default;
+
+ModelConfig ModelConfig::parse(std::string_view json, std::string_view file) {
+  ModelConfig config;
+  auto root = internal::parse_json_object(without_non_finite(json), file, ErrorCode::format);
+  config.present_ = true;
+  config.model_type_ = text_or_empty(root, "model_type");
+  config.architectures_ = texts_or_empty(root, "architectures");
+  config.json_ = std::make_shared<const Json>(Json{std::move(root)});
+  return config;
+}
+
+std::optional<int64_t> ModelConfig::integer(std::string_view key,
+                                            std::string_view subconfig) const {
+  if (!present_) return std::nullopt;
+  const nlohmann::json* object = &json_->root;
+  if (!subconfig.empty()) {
+    const auto sub = object->find(subconfig);
+    if (sub == object->end() || !sub->is_object()) return std::nullopt;
+    object = &*sub;
+  }
+  const auto found = object->find(key);
+  return found == object->end() ? std::nullopt : internal::to_integer(*found);
+}
+
+std::optional<int64_t> ModelConfig::text_integer(std::string_view key) const {
+  const auto in_root = integer(key);
+  return in_root ? in_root : integer(key, "text_config");
+}
+
+}  // namespace weightloom

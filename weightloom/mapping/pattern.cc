@@ -1,0 +1,126 @@
+#include "weightloom/mapping/pattern.h"
+
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "weightloom/base/error.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+namespace weightloom {
+namespace {
+
+constexpr size_t kMaxPatternBytes = 10'000;
+constexpr uint32_t kMatchLimit = 200'000;  // steps; honest patterns on names need hundreds
+constexpr uint32_t kHeapLimitKibibytes = 8192;
+
+template <auto function>
+struct Free {
+  template <typename T>
+  void operator()(T* object) const noexcept {
+    function(object);
+  }
+};
+using Code = std::unique_ptr<pcre2_code, Free<pcre2_code_free>>;
+using CompileContext = std::unique_ptr<pcre2_compile_context, Free<pcre2_compile_context_free>>;
+using MatchContext = std::unique_ptr<pcre2_match_context, Free<pcre2_match_context_free>>;
+using MatchData = std::unique_ptr<pcre2_match_data, Free<pcre2_match_data_free>>;
+
+PCRE2_SPTR code_units(std::string_view text) { return reinterpret_cast<PCRE2_SPTR>(text.data()); }
+
+std::string engine_message(int code) {
+  char text[256];
+  const int length = pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR*>(text), 256);
+  return length < 0 ? fmt::format("error {}", code) : std::string(text);
+}
+
+Code compile(const std::string& regex, std::string_view shown) {
+  CompileContext context(pcre2_compile_context_create(nullptr));
+  if (!context) throw std::bad_alloc();
+  pcre2_set_max_pattern_length(context.get(), kMaxPatternBytes);
+  int error = 0;
+  size_t place = 0;
+  // A name that is not UTF-8 matches nothing across the broken place, instead of failing.
+  constexpr uint32_t options =
+      PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_MATCH_INVALID_UTF;
+  Code code(pcre2_compile(code_units(regex), regex.size(), options, &error, &place, context.get()));
+  if (!code) {
+    throw Error(ErrorCode::mapping,
+                fmt::format("pattern '{}' does not compile: {} (at byte {} of '{}')", shown,
+                            engine_message(error), place, regex));
+  }
+  return code;
+}
+
+int capture_count(const pcre2_code* code) {
+  uint32_t count = 0;
+  pcre2_pattern_info(code, PCRE2_INFO_CAPTURECOUNT, &count);
+  return static_cast<int>(count);
+}
+
+/// True if the literals occur in `name` in order, apart.
+bool holds_all(std::string_view name, const std::vector<std::string>& literals) {
+  const char* at = name.data();
+  const char* const end = at + name.size();
+  for (const auto& literal : literals) {
+    const void* found = memmem(at, static_cast<size_t>(end - at), literal.data(), literal.size());
+    if (found == nullptr) return false;
+    at = static_cast<const char*>(found) + literal.size();
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string_view PatternMatch::group(int number, std::string_view name) const noexcept {
+  const auto at = 2 * static_cast<size_t>(number);
+  if (at + 1 >= offsets_.size() || offsets_[at] == PCRE2_UNSET) return {};
+  return name.substr(offsets_[at], offsets_[at + 1] - offsets_[at]);
+}
+
+struct Pattern::Engine {
+  Code code;
+  MatchContext context;
+  MatchData data;
+};
+
+void Pattern::Close::operator()(Engine* engine) const noexcept { delete engine; }
+
+Pattern::Pattern(const SourceSyntax& syntax, std::string shown, Use use)
+    : shown_(std::move(shown)), literals_(syntax.literals), engine_(new Engine) {
+  engine_->code = compile(syntax.regex, shown_);
+  if (capture_count(engine_->code.get()) != syntax.captures) {
+    throw Error(ErrorCode::mapping,
+                fmt::format("pattern '{}' has groups that cannot be told apart: write it without "
+                            "\\Q…\\E, comments and conditionals",
+                            shown_));
+  }
+  if (use == Use::check) return;
+  pcre2_jit_compile(engine_->code.get(), PCRE2_JIT_COMPLETE);  // without it, search is only slower
+  engine_->context.reset(pcre2_match_context_create(nullptr));
+  engine_->data.reset(pcre2_match_data_create_from_pattern(engine_->code.get(), nullptr));
+  if (!engine_->context || !engine_->data) throw std::bad_alloc();
+  pcre2_set_match_limit(engine_->context.get(), kMatchLimit);
+  pcre2_set_depth_limit(engine_->context.get(), kMatchLimit);
+  pcre2_set_heap_limit(engine_->context.get(), kHeapLimitKibibytes);
+}
+
+std::optional<PatternMatch> Pattern::search(std::string_view name) {
+  if (!holds_all(name, literals_)) return std::nullopt;
+  const int result = pcre2_match(engine_->code.get(), code_units(name), name.size(), 0, 0,
+                                 engine_->data.get(), engine_->context.get());
+  if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
+  if (result < 0) {
+    throw Error(ErrorCode::mapping,
+                fmt::format("pattern '{}' is too costly to search in '{}': {}", shown_, name,
+                            engine_message(result)),
+                "write the pattern without nested repetition");
+  }
+  const size_t* offsets = pcre2_get_ovector_pointer(engine_->data.get());
+  return PatternMatch({offsets, 2 * static_cast<size_t>(result)});
+}
+
+}  // namespace weightloom

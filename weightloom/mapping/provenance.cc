@@ -1,0 +1,109 @@
+#include "weightloom/mapping/provenance.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "weightloom/base/error.h"
+#include "weightloom/mapping/operation_internal.h"
+#include "weightloom/mapping/strict_json_internal.h"
+
+namespace weightloom {
+namespace {
+
+using internal::StrictObject;
+using internal::to_json_string;
+using nlohmann::json;
+
+constexpr std::string_view kFormat = "weightloom.provenance/1";
+
+Mapping read_mapping(const StrictObject& record) {
+  Mapping mapping;
+  try {
+    mapping = Mapping::parse(record.at("mapping").dump(), record.where());
+  } catch (const Error& error) {
+    throw Error(ErrorCode::format, error.what());
+  }
+  if (mapping.hash() != record.text("mapping_hash")) {
+    record.refuse(fmt::format("the mapping's hash is {}, but the record states {}", mapping.hash(),
+                              record.text("mapping_hash")));
+  }
+  return mapping;
+}
+
+std::vector<int64_t> read_fired(const StrictObject& record, const Mapping& mapping) {
+  auto fired = record.integers("fired");
+  int64_t next = 0;
+  for (const int64_t place : fired) {
+    if (place < next || std::cmp_greater_equal(place, mapping.transforms().size())) {
+      record.refuse(fmt::format("'fired' has {}, but needs ascending places in {} transforms",
+                                place, mapping.transforms().size()));
+    }
+    next = place + 1;
+  }
+  return fired;
+}
+
+std::vector<OriginalFile> read_files(const StrictObject& record) {
+  std::vector<OriginalFile> files;
+  for (const json& item : record.list("files")) {
+    const StrictObject file(item, fmt::format("{}: files[{}]", record.where(), files.size()),
+                            ErrorCode::format, {"name", "header"});
+    files.push_back({file.text("name"), file.text("header")});
+  }
+  return files;
+}
+
+std::string to_json(const OriginalFile& file) {
+  return fmt::format(R"({{"name": {}, "header": {}}})", to_json_string(file.name),
+                     to_json_string(file.header_json));
+}
+
+}  // namespace
+
+Provenance parse_provenance(std::string_view json_text, std::string_view file) {
+  const json root = internal::parse_json_object(json_text, file, ErrorCode::format);
+  const StrictObject record(
+      root, std::string(file), ErrorCode::format,
+      {"format", "layout", "mapping", "mapping_hash", "config", "fired", "files", "index"});
+  if (record.text("format") != kFormat) {
+    record.refuse(
+        fmt::format("format is '{}', but needs to be '{}'", record.text("format"), kFormat));
+  }
+  Provenance provenance;
+  provenance.layout = record.text("layout");
+  if (provenance.layout != "hub" && provenance.layout != "runtime") {
+    record.refuse(
+        fmt::format("layout is '{}', but needs to be 'hub' or 'runtime'", provenance.layout));
+  }
+  provenance.mapping = read_mapping(record);
+  provenance.fired = read_fired(record, provenance.mapping);
+  provenance.config_json = record.text("config");
+  provenance.files = read_files(record);
+  if (record.has("index")) {
+    const StrictObject index(record.at("index"), std::string(file) + ": index", ErrorCode::format,
+                             {"name", "text"});
+    provenance.index.emplace(index.text("name"), index.text("text"));
+  }
+  return provenance;
+}
+
+std::string format_provenance(const Provenance& provenance) {
+  std::vector<std::string> files;
+  for (const auto& file : provenance.files) files.push_back(to_json(file));
+  std::string index;
+  if (provenance.index) {
+    index = fmt::format(",\n\"index\": {{\"name\": {}, \"text\": {}}}",
+                        to_json_string(provenance.index->first),
+                        to_json_string(provenance.index->second));
+  }
+  return fmt::format(
+      "{{\"format\": \"{}\",\n\"layout\": {},\n\"mapping\": {},\n\"mapping_hash\": \"{}\",\n"
+      "\"config\": {},\n\"fired\": [{}],\n\"files\": [{}]{}}}\n",
+      kFormat, to_json_string(provenance.layout), provenance.mapping.to_json(),
+      provenance.mapping.hash(), to_json_string(provenance.config_json),
+      fmt::join(provenance.fired, ", "), fmt::join(files, ",\n  "), index);
+}
+
+}  // namespace weightloom

@@ -1,0 +1,150 @@
+#include "weightloom/plan/random_program_testing.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "weightloom/base/file.h"
+#include "weightloom/layout/operations.h"
+#include "weightloom/plan/lower.h"
+
+namespace weightloom::testing {
+namespace {
+
+class Maker {
+ public:
+  Maker(uint64_t seed, int64_t scale, const std::string& folder)
+      : random_(seed), scale_(scale), folder_(folder) {}
+
+  RandomProgram make() {
+    result_.files.resize(static_cast<size_t>(pick(1, 3)));
+    for (Bytes& file : result_.files) file = noise(pick(0, 9));
+    const int64_t count = pick(1, 6);
+    for (int64_t i = 0; i < count; ++i) add_target(i);
+    std::vector<ProgramFile> files;
+    for (size_t i = 0; i < result_.files.size(); ++i) {
+      const std::string name = std::to_string(i);
+      files.push_back({name, join_path(folder_, name), {}});
+    }
+    result_.program = CopyProgram(std::move(files), std::move(sources_), std::move(targets_));
+    return std::move(result_);
+  }
+
+ private:
+  int64_t pick(int64_t lo, int64_t hi) {
+    return std::uniform_int_distribution<int64_t>(lo, hi)(random_);
+  }
+
+  Bytes noise(int64_t size) {
+    Bytes bytes(static_cast<size_t>(size));
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(pick(0, 255));
+    return bytes;
+  }
+
+  Shape random_shape() {
+    Shape shape(static_cast<size_t>(pick(0, 3)));
+    for (int64_t& n : shape) n = pick(0, 20) == 0 ? 0 : pick(1, scale_);
+    return shape;
+  }
+
+  Layout new_source(const Shape& shape) {
+    const auto file = static_cast<int32_t>(pick(0, std::ssize(result_.files) - 1));
+    Bytes& bytes = result_.files[static_cast<size_t>(file)];
+    const int64_t size = *checked_bytes(dtype_, shape);
+    const auto id = static_cast<SourceId>(sources_.size());
+    sources_.push_back({"s" + std::to_string(id), dtype_, shape, file,
+                        static_cast<int64_t>(bytes.size()), size});
+    const Bytes data = noise(size);
+    bytes.insert(bytes.end(), data.begin(), data.end());
+    if (pick(0, 3) == 0) bytes.push_back(std::byte{0x5a});  // odd alignment for the next one
+    return identity(id, shape);
+  }
+
+  Layout step(Layout layout) {
+    const int rank = layout.rank();
+    if (rank == 0) return layout;
+    const auto dim = static_cast<int>(pick(0, rank - 1));
+    const int64_t n = layout.shape()[static_cast<size_t>(dim)];
+    switch (pick(0, 6)) {
+      case 0:
+        return permuted(layout);
+      case 1: {
+        const int64_t begin = pick(0, n / 3);
+        return slice(layout, dim, begin, n - pick(0, (n - begin) / 3));
+      }
+      case 2:
+        return concat(std::vector<Layout>{layout, new_source(layout.shape())}, dim);
+      case 3:
+        return stack(std::vector<Layout>{new_source(layout.shape()), layout}, dim);
+      case 4:
+        return n % 2 == 0 ? interleave(layout, dim, 2, pick(0, 1) == 1) : layout;
+      case 5:
+        return pad(layout, dim, pick(0, 1), pick(0, 2));
+      default:
+        return reshape(layout, {layout.size()});
+    }
+  }
+
+  Layout permuted(const Layout& layout) {
+    std::vector<int> order(static_cast<size_t>(layout.rank()));
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), random_);
+    return permute(layout, order);
+  }
+
+  void add_target(int64_t number) {
+    constexpr DType kTypes[] = {DType::U8, DType::BF16, DType::F32, DType::F64, DType::BOOL};
+    dtype_ = kTypes[pick(0, 4)];
+    Layout layout = new_source(random_shape());
+    for (int64_t steps = pick(0, 5); steps > 0; --steps) layout = step(std::move(layout));
+    ProgramTarget target{"t" + std::to_string(number), dtype_, layout.shape(), 0, {}, true};
+    target.size_bytes = *checked_bytes(dtype_, layout.shape());
+    target.regions = lower_to_bytes(std::move(layout), dtype_).regions;
+    for (size_t i = 1; i < target.regions.size(); ++i) {
+      const Region& before = target.regions[i - 1];
+      target.disjoint_hulls = target.disjoint_hulls && before.target_offset + target_span(before) <
+                                                           target.regions[i].target_offset;
+    }
+    targets_.push_back(std::move(target));
+  }
+
+  std::mt19937_64 random_;
+  int64_t scale_;
+  const std::string& folder_;
+  DType dtype_ = DType::U8;
+  RandomProgram result_;
+  std::vector<ProgramSource> sources_;
+  std::vector<ProgramTarget> targets_;
+};
+
+}  // namespace
+
+Bytes RandomProgram::source_bytes(const ProgramSource& source) const {
+  const Bytes& file = files[static_cast<size_t>(source.file)];
+  const auto begin = file.begin() + source.offset_bytes;
+  return {begin, begin + source.size_bytes};
+}
+
+std::vector<Bytes> RandomProgram::expected() const {
+  return interpret(program, [this](const ProgramSource& source) { return source_bytes(source); });
+}
+
+RandomProgram random_program(uint64_t seed, int64_t scale, const std::string& folder) {
+  return Maker(seed, scale, folder).make();
+}
+
+CopyProgram write_sources(const RandomProgram& random) {
+  std::vector<ProgramFile> files(random.program.files().begin(), random.program.files().end());
+  for (size_t i = 0; i < files.size(); ++i) {
+    const auto& bytes = random.files[i];
+    write_whole_file(system_calls(), files[i].path,
+                     {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    files[i].status = *status_of(system_calls(), files[i].path);
+  }
+  return CopyProgram(std::move(files),
+                     {random.program.sources().begin(), random.program.sources().end()},
+                     {random.program.targets().begin(), random.program.targets().end()});
+}
+
+}  // namespace weightloom::testing

@@ -1,0 +1,30 @@
+// For tests: random programs over random source files, seeded.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "weightloom/plan/interpret.h"
+#include "weightloom/plan/program.h"
+
+namespace weightloom::testing {
+
+/// The bytes of the source files, and a program that reads them (not each byte, some twice).
+struct RandomProgram {
+  std::vector<Bytes> files;
+  CopyProgram program;
+
+  Bytes source_bytes(const ProgramSource& source) const;
+  /// What the reference interpreter makes of it.
+  std::vector<Bytes> expected() const;
+};
+
+/// `scale` bounds dims: small for many odd shapes, large for tiles. File i's path is `folder`/i.
+RandomProgram random_program(uint64_t seed, int64_t scale, const std::string& folder);
+
+/// Writes the source files and gives the program with their true status.
+CopyProgram write_sources(const RandomProgram& random);
+
+}  // namespace weightloom::testing
