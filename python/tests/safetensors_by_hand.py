@@ -1,7 +1,7 @@
 """Safetensors files written and read byte by byte, without the package and without Weightloom.
 
 Values come from two patterns, so that an expected tensor can be recomputed anywhere:
-  u16(tag, shape): flat[i] = (tag * 40503 + i * 7919) mod 65536, as raw 16-bit patterns, NaNs included
+  u16(tag, shape): flat[i] = (tag * 40503 + i * 7919) mod 65536, as 16-bit patterns, NaNs included
   f32(tag, shape): flat[i] = tag * 4096 + i, exact in F32 for tag < 4096
 """
 
@@ -129,9 +129,7 @@ def read_file(path: Path) -> dict[str, Tensor]:
     header.pop("__metadata__", None)
     data = path.read_bytes()[begin:]
     return {
-        name: Tensor(
-            entry["dtype"], tuple(entry["shape"]), data[slice(*entry["data_offsets"])]
-        )
+        name: Tensor(entry["dtype"], tuple(entry["shape"]), data[slice(*entry["data_offsets"])])
         for name, entry in header.items()
     }
 

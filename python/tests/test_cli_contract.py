@@ -1,4 +1,4 @@
-"""The command line as promised: exit codes, JSON, and one clear sentence for each common mistake."""
+"""The command line as promised: exit codes, JSON, and one clear sentence per common mistake."""
 
 from __future__ import annotations
 
@@ -200,9 +200,7 @@ def test_an_existing_destination_is_kept(weightloom: Command, tmp_path: Path, hu
     assert "old" not in read_folder(tmp_path / "out")
 
 
-def test_include_and_exclude_choose_targets(
-    weightloom: Command, tmp_path: Path, hub: Path
-) -> None:
+def test_include_and_exclude_choose_targets(weightloom: Command, tmp_path: Path, hub: Path) -> None:
     weightloom(
         "convert", hub, tmp_path / "out", "--to", "runtime", "--quiet",
         "--include", "*.mlp.*", "--exclude", "*.gate.weight",
@@ -231,8 +229,8 @@ def test_output_does_not_depend_on_threads_or_budget(
 ) -> None:
     for number, flags in enumerate((["--threads", 1], ["--memory-budget", "16MiB"], [])):
         target = tmp_path / f"out{number}"
-        weightloom("convert", hub, target, "--to", "runtime", "--max-shard-size", "200B", *flags).done()
-    files = [
-        {p.name: p.read_bytes() for p in (tmp_path / f"out{n}").iterdir()} for n in range(3)
-    ]
+        weightloom(
+            "convert", hub, target, "--to", "runtime", "--max-shard-size", "200B", *flags
+        ).done()
+    files = [{p.name: p.read_bytes() for p in (tmp_path / f"out{n}").iterdir()} for n in range(3)]
     assert files[0] == files[1] == files[2]

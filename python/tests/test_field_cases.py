@@ -37,7 +37,7 @@ def refused(result: Result, names: Sequence[str] = ()) -> None:
         assert re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", result.said), (name, result.said)
 
 
-# ---- experts under decimal names, dealt over shards in string order -------------------------------
+# ---- experts under decimal names, dealt over shards in string order ------------------------------
 
 EXPERTS, LAYERS, HIDDEN, INNER = 12, 2, 6, 4
 PROJECTIONS = {"gate": (INNER, HIDDEN), "up": (INNER, HIDDEN), "down": (HIDDEN, INNER)}
@@ -117,7 +117,7 @@ def test_twelve_experts_numbered_with_a_gap_are_not_twelve_experts(
     assert not (tmp_path / "out").exists()
 
 
-# ---- a transposed expert layout whose swapped dimensions may be equal ------------------------------
+# ---- a transposed expert layout whose swapped dimensions may be equal ----------------------------
 
 LEGACY = {
     "format": "weightloom.mapping/1",
@@ -172,7 +172,7 @@ def test_an_undeclared_layout_is_refused(weightloom: Command, tmp_path: Path) ->
     assert not (tmp_path / "out").exists()
 
 
-# ---- indexes that do not match what lies on disk ---------------------------------------------------
+# ---- indexes that do not match what lies on disk -------------------------------------------------
 
 A, B, C, OTHER = f32(1, (2, 2)), f32(2, (3,)), f32(3, (2,)), f32(9, (2, 2))
 WHOLE = {"a": A, "b": B, "c": C}
@@ -271,7 +271,7 @@ def test_an_odd_index_is_read_as_it_says(weightloom: Command, tmp_path: Path, ca
         assert re.search(rf"(?<![\w.]){re.escape(word)}(?!\w)", findings), (word, findings)
 
 
-# ---- headers at the edge of the format and past it -------------------------------------------------
+# ---- headers at the edge of the format and past it -----------------------------------------------
 
 EIGHT = bytes(range(8))
 
@@ -325,7 +325,11 @@ REFUSED_HEADERS: dict[str, tuple[bytes, bytes, int | None]] = {
     "leading_space": (b" " + text(ONE), EIGHT, None),
     "bad_utf8": (b'{"\xff":' + FLAT + b"}", EIGHT, None),
     "deep_nesting": (b'{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}", EIGHT, None),
-    "duplicate_name": (b'{"a":' + FLAT + b',"a":' + FLAT.replace(b"F32", b"I32") + b"}", EIGHT, None),
+    "duplicate_name": (
+        b'{"a":' + FLAT + b',"a":' + FLAT.replace(b"F32", b"I32") + b"}",
+        EIGHT,
+        None,
+    ),
     "duplicate_field": (b'{"a":' + FLAT.replace(b",", b',"dtype":"I32",', 1) + b"}", EIGHT, None),
     "metadata_number": (text({"__metadata__": {"k": 1}, **ONE}), EIGHT, None),
     "metadata_list": (text({"__metadata__": ["k"], **ONE}), EIGHT, None),

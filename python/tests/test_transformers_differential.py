@@ -1,4 +1,4 @@
-"""Weightloom against Transformers: the same names, dtypes and bits as `from_pretrained` gives, and back."""
+"""Weightloom against Transformers: the names, dtypes and bits `from_pretrained` gives, and back."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def bytes_of(tensor: torch.Tensor) -> bytes:
 
 
 def state_of(model: PreTrainedModel) -> dict[str, Tensor]:
-    """The model's state, one name per storage: tied aliases are left out as `save_pretrained` does."""
+    """The model's state less tied aliases, which `save_pretrained` leaves out too."""
     aliases = set(getattr(model, "all_tied_weights_keys", {}) or {})
     return {
         name: Tensor(DTYPES[tensor.dtype], tuple(tensor.shape), bytes_of(tensor))
@@ -108,9 +108,7 @@ def test_a_runtime_file_of_another_writer_goes_to_the_hub_layout(
     assert facts(read_folder(back)) == facts(read_folder(saved))
 
 
-def test_verify_holds_both_layouts_equal(
-    weightloom: Command, tmp_path: Path, saved: Path
-) -> None:
+def test_verify_holds_both_layouts_equal(weightloom: Command, tmp_path: Path, saved: Path) -> None:
     runtime = tmp_path / "runtime"
     weightloom("convert", saved, runtime, "--to", "runtime").done()
     result = weightloom("verify", saved, runtime, "--json").done()

@@ -1,7 +1,7 @@
 """Tiny random models of the shipped families: small configurations, every float from a seed.
 
-Constructors leave norms at one and biases at zero, where a wrong permutation would not show; so every
-float parameter and buffer is filled anew.
+Constructors leave norms at one and biases at zero, where a wrong permutation would not show; so
+every float parameter and buffer is filled anew.
 """
 
 from __future__ import annotations
