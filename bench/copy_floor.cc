@@ -1,6 +1,6 @@
-// The floor of converting: a folder's files copied by two threads, a file each at a time, through small
-// buffers; space is allocated first, writeback is started behind each step, and every file and the folder
-// are synced. Prints seconds, bytes and GiB/s.
+// The floor of converting: a folder's files copied by two threads, a file each at a time, through
+// small buffers; space is allocated first, writeback is started behind each step, and every file
+// and the folder are synced. Prints seconds, bytes and GiB/s.
 #include <memory>
 #include <tuple>
 

@@ -1,8 +1,9 @@
-// The floor of inspecting and planning: a folder's index and the header of each shard it names, read
-// and parsed, each with a fresh simdjson DOM parser. Prints the number of tensors and of bytes of JSON.
-#include <simdjson.h>
-
+// The floor of inspecting and planning: a folder's index and the header of each shard it names,
+// read and parsed, each with a fresh simdjson DOM parser. Prints the number of tensors and of bytes
+// of JSON.
 #include <set>
+
+#include <simdjson.h>
 
 #include "bench/parallel_blocks.h"
 

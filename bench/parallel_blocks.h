@@ -1,10 +1,6 @@
 // What the floors share: folders of files cut into blocks that two threads work off in order.
 #pragma once
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -15,6 +11,10 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace weightloom::bench {
 
@@ -47,7 +47,7 @@ inline int open_file(const std::filesystem::path& path, int flags) {
 }
 
 inline int64_t size_of(int fd) {
-  struct stat status {};
+  struct stat status{};
   require(::fstat(fd, &status) == 0, "fstat");
   return status.st_size;
 }

@@ -15,7 +15,8 @@ char* map_huge(int64_t size) {
   void* memory = ::mmap(nullptr, length, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   require(memory != MAP_FAILED, "mmap");
-  const auto address = (reinterpret_cast<uintptr_t>(memory) + kHugePage - 1) / kHugePage * kHugePage;
+  const auto address =
+      (reinterpret_cast<uintptr_t>(memory) + kHugePage - 1) / kHugePage * kHugePage;
   auto* aligned = reinterpret_cast<char*>(address);
   ::madvise(aligned, static_cast<size_t>(size), MADV_HUGEPAGE);
   return aligned;

@@ -1,5 +1,5 @@
 # Debian packages that Weightloom needs, and their installation. Sourced by the other scripts.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 
 # To build and to run the C++ tests.
 weightloom_build_packages=(
@@ -20,11 +20,17 @@ have_cmake() {
   [[ -n $version ]] && printf '3.25\n%s\n' "$version" | sort --version-sort --check=quiet
 }
 
+# True if python3 can make virtual environments, wherever it came from.
+have_venv() {
+  python3 -c 'import ensurepip, venv' 2>/dev/null
+}
+
 # Prints those of the given packages that are not installed.
 missing_packages() {
   local package
   for package in "$@"; do
     if [[ $package == cmake ]] && have_cmake; then continue; fi
+    if [[ $package == python3-venv ]] && have_venv; then continue; fi
     if [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null) != installed ]]; then
       printf '%s\n' "$package"
     fi
