@@ -46,12 +46,22 @@ compare() {
   fi
 }
 
+# On a terminal, shows what it reads in one line that is written over; elsewhere shows nothing.
+follow() {
+  local line
+  while IFS= read -r line; do
+    if [[ -t 1 ]]; then printf '\r\e[K  %.90s' "$line"; fi
+  done
+  if [[ -t 1 ]]; then printf '\r\e[K'; fi
+}
+
 prepare() {
-  local log=$work/build.log
+  local log=$work/build.log code=0
   heading 'Building' 'Debian packages that are missing are installed, then the Release build is made.'
-  if ! "$root/scripts/build.sh" >"$log" 2>&1; then
-    cat "$log" >&2
-    exit 3
+  "$root/scripts/build.sh" </dev/null 2>&1 | tee "$log" | follow || code=$?
+  if ((code != 0)); then
+    tail -n 40 "$log" >&2
+    exit "$code"
   fi
   printf '  %s\n' "$(tail -n 1 "$log")"
 }
