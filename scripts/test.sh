@@ -43,9 +43,10 @@ check_tidy() {
 }
 
 fuzz_smoke() {
-  local target corpus
-  shopt -s nullglob
-  for target in build/clang-fuzz/*_fuzz; do
+  local target targets corpus
+  mapfile -t targets < <(find build/clang-fuzz -maxdepth 1 -name '*_fuzz' -type f | sort)
+  ((${#targets[@]} > 0)) || { printf 'there are no fuzz targets\n'; return 1; }
+  for target in "${targets[@]}"; do
     corpus=$(mktemp -d)
     printf '%s: ' "$(basename "$target")"
     "$target" -runs=20000 -max_total_time=20 -seed=1 "$corpus" >build/fuzz.log 2>&1 ||
