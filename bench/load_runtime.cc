@@ -1,0 +1,75 @@
+// Loads a checkpoint into memory in the runtime layout and prints what it took.
+// usage: load_runtime SRC [--budget BYTES] [--threads N]
+// Prints:  SECONDS s, BYTES bytes, GiB/s, peak PEAK bytes resident
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "weightloom/base/byte_size.h"
+#include "weightloom/execute/budget.h"
+#include "weightloom/weightloom.h"
+
+namespace weightloom {
+namespace {
+
+struct Arguments {
+  std::string source;
+  RunOptions run;
+};
+
+Arguments parse(int argc, char** argv) {
+  Arguments arguments;
+  arguments.run.threads = default_threads();
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--budget" && i + 1 < argc) {
+      arguments.run.memory_budget_bytes = parse_byte_size(argv[++i]);
+    } else if (word == "--threads" && i + 1 < argc) {
+      arguments.run.threads = std::atoi(argv[++i]);
+    } else {
+      arguments.source = word;
+    }
+  }
+  if (arguments.source.empty()) throw Error(ErrorCode::usage, "usage: load_runtime SRC");
+  return arguments;
+}
+
+int64_t peak_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+void load_and_report(const Arguments& arguments) {
+  const auto start = std::chrono::steady_clock::now();
+  const Checkpoint source =
+      Checkpoint::open(system_calls(), arguments.source, arguments.run.threads);
+  Selection selection;
+  selection.to = Side::runtime;
+  const Conversion plan =
+      plan_conversion(system_calls(), source, selection, Registry::built_in());
+  if (plan.is_refused(false)) throw refusal_of(plan.findings, false);
+  const LoadedTensors model = load(system_calls(), plan.program, {arguments.run, {}});
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto bytes = static_cast<double>(plan.program.target_bytes());
+  fmt::print("{:.3f} s, {} bytes, {:.2f} GiB/s, peak {} bytes resident\n", seconds,
+             plan.program.target_bytes(), bytes / seconds / (1 << 30), peak_resident_bytes());
+}
+
+}  // namespace
+}  // namespace weightloom
+
+int main(int argc, char** argv) {
+  try {
+    weightloom::load_and_report(weightloom::parse(argc, argv));
+    return 0;
+  } catch (const weightloom::Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,238 @@
+"""Makes the inputs of the benchmark, runs every row and prints the tables.
+
+usage: run_all.py --build BUILD_DIR --scratch DIR [--rounds N] [--only NAME]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from measure import Row, measure
+
+HERE = Path(__file__).resolve().parent
+CHECKPOINTS = {"mixtral": ["mixtral"], "qwen3moe": ["qwen3moe", "8", "1024", "512", "128"]}
+HEADER_SETS = ("deepseek_v3", "mixtral_92k")
+MIB, GIB = 1 << 20, 1 << 30
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where programs and inputs are, and where outputs go."""
+
+    build: Path
+    scratch: Path
+
+    def program(self, name: str) -> Path:
+        """A program of the build."""
+        return self.build / name
+
+    def script(self, name: str, *arguments: object) -> list[object]:
+        """A Python script of this folder, as a command."""
+        return [sys.executable, HERE / name, *arguments]
+
+    def make(self, script: str, arguments: Sequence[str], folder: Path) -> Path:
+        """Makes an input, unless it is there already."""
+        if not (folder / "config.json").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            kind, *sizes = arguments
+            if os.spawnv(
+                os.P_WAIT,
+                sys.executable,
+                [str(word) for word in self.script(script, kind, folder, *sizes)],
+            ):
+                sys.exit(f"{script} failed")
+        return folder
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A quotient of two numbers, and what it should be."""
+
+    text: str
+    value: float
+    wanted: str
+    good: bool
+
+
+def at_most(text: str, value: float, limit: float) -> Ratio:
+    """Good up to `limit`."""
+    return Ratio(text, value, f"≤ {limit:g}", value <= limit)
+
+
+def at_least(text: str, value: float, limit: float) -> Ratio:
+    """Good from `limit` on."""
+    return Ratio(text, value, f"≥ {limit:g}", value >= limit)
+
+
+# ---- what is measured ----------------------------------------------------------------------------
+
+
+def load_rows(place: Place, source: Path) -> list[Row]:
+    """Into memory, in the runtime layout."""
+    return [
+        Row("load_runtime", [place.program("load_runtime"), source], told=True),
+        Row("read floor", [place.program("read_floor"), source], told=True),
+        Row("from_pretrained", place.script("peer_load.py", "transformers", source), told=True),
+    ]
+
+
+def load_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
+    """The loader against its peers."""
+    ours, floor, peer = (rows[n] for n in ("load_runtime", "read floor", "from_pretrained"))
+    result_bytes = int(floor.samples[-1].output.split()[2])
+    return [
+        at_least("from_pretrained / load_runtime", peer.seconds / ours.seconds, 6),
+        at_most("load_runtime / read floor", ours.seconds / floor.seconds, 1.25),
+        at_most("peak of load_runtime / bytes loaded", ours.peak_rss_bytes / result_bytes, 1.10),
+    ]
+
+
+def convert_rows(place: Place, source: Path) -> list[Row]:
+    """From folder to folder, durable."""
+    out = place.scratch / "out"
+    runtime = place.scratch / f"{source.name}-runtime"
+    convert = [place.program("weightloom"), "convert"]
+    to_runtime = [*convert, source, out, "--to", "runtime", "--json"]
+    to_hub = [*convert, runtime, out, "--to", "hub", "--json"]
+    copy = f'cp -r "{source}" "{out}" && sync -f "{out}"'
+    if convert[0].exists() and not runtime.exists():
+        Row("", [*convert, source, runtime, "--to", "runtime", "--quiet"], runtime).run()
+    return [
+        Row("convert --to runtime", to_runtime, out),
+        Row("convert --to hub", to_hub, out),
+        Row("convert, budget 256 MiB", [*to_runtime, "--memory-budget", "256MiB"], out),
+        Row("cp -r, sync -f", ["sh", "-c", copy], out),
+        Row("copy floor", [place.program("copy_floor"), source, out], out),
+        Row(
+            "from_pretrained, save_pretrained", place.script("peer_save.py", source, out), out, True
+        ),
+    ]
+
+
+def convert_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
+    """Both directions against a copy and against Transformers; memory and bytes."""
+    copy, peer = rows["cp -r, sync -f"], rows["from_pretrained, save_pretrained"]
+    ratios = []
+    for name in ("convert --to runtime", "convert --to hub"):
+        ours = rows[name]
+        ratios += [
+            at_most(f"{name} / cp, sync", ours.seconds / copy.seconds, 0.9),
+            at_least(f"from_pretrained, save_pretrained / {name}", peer.seconds / ours.seconds, 4),
+            at_most(f"bytes read / needed, {name}", *read_ratio(ours)),
+        ]
+    budgets = {"convert --to runtime": GIB, "convert, budget 256 MiB": 256 * MIB}
+    for name, budget in budgets.items():
+        above = (rows[name].peak_rss_bytes - budget) / MIB
+        ratios.append(at_most(f"peak above the budget in MiB, {name}", above, 100))
+    ratios.append(
+        at_most("copy floor / cp, sync", rows["copy floor"].seconds / copy.seconds, float("inf"))
+    )
+    return ratios
+
+
+def read_ratio(row: Row) -> tuple[float, float]:
+    """Bytes read per byte needed, and its limit."""
+    told = row.json
+    return told["bytes_read"] / told["bytes_needed"], 1.01
+
+
+def header_rows(place: Place, source: Path) -> list[Row]:
+    """Headers only, start of the process included."""
+    command = place.program("weightloom")
+    return [
+        Row("header floor", [place.program("header_floor"), source]),
+        Row("inspect", [command, "inspect", source]),
+        Row("plan --to runtime", [command, "plan", source, "--to", "runtime"]),
+    ]
+
+
+def header_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
+    """Against plain parsing."""
+    floor, ratios = rows["header floor"], []
+    for name in ("inspect", "plan --to runtime"):
+        ours = rows[name]
+        ratios.append(at_most(f"{name} / header floor", ours.seconds / floor.seconds, 6))
+        ratios.append(at_most(f"peak of {name} in MiB", ours.peak_rss_bytes / MIB, 600))
+    return ratios
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+def print_rows(title: str, rows: Mapping[str, Row]) -> None:
+    """One table of times and peaks."""
+    print(f"\n### {title}\n")
+    print("| what | median s | first run s | peak MiB |")
+    print("| --- | ---: | ---: | ---: |")
+    for name, row in rows.items():
+        peak = row.peak_rss_bytes / MIB
+        print(f"| {name} | {row.seconds:.3f} | {row.first_seconds:.3f} | {peak:,.0f} |")
+
+
+def print_ratios(ratios: Sequence[Ratio]) -> None:
+    """One table of quotients."""
+    print("\n| ratio | measured | wanted | |")
+    print("| --- | ---: | ---: | --- |")
+    for ratio in ratios:
+        wanted, verdict = ratio.wanted, "" if ratio.good else "**missed**"
+        if wanted == "≤ inf":
+            wanted = "for comparison"
+        print(f"| {ratio.text} | {ratio.value:.2f} | {wanted} | {verdict} |")
+
+
+def bench(
+    title: str,
+    rows: Sequence[Row],
+    ratios: Callable[[Mapping[str, Row]], list[Ratio]],
+    rounds: int,
+) -> None:
+    """Measures the rows of one table and prints it; ratios only when every row could be run."""
+    measured = measure(rows, rounds)
+    print_rows(title, measured)
+    absent = [row.name for row in rows if row.name not in measured]
+    if absent:
+        print(f"\nNot built, so not measured: {', '.join(absent)}")
+    else:
+        print_ratios(ratios(measured))
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=Path, required=True, help="folder of the built programs")
+    parser.add_argument("--scratch", type=Path, required=True, help="inputs and outputs; 20 GB")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=("load", "convert", "headers"))
+    return parser.parse_args()
+
+
+def main() -> None:
+    """The command."""
+    options = parse_arguments()
+    place = Place(options.build.resolve(), options.scratch.resolve())
+    place.scratch.mkdir(parents=True, exist_ok=True)
+    print(f"{os.cpu_count()} cores, {platform.system()} {platform.release()}")
+    if options.only != "headers":
+        for name, arguments in CHECKPOINTS.items():
+            source = place.make("make_ckpt.py", arguments, place.scratch / name)
+            if options.only != "convert":
+                bench(f"Load, {name}", load_rows(place, source), load_ratios, options.rounds)
+            if options.only != "load":
+                rows = convert_rows(place, source)
+                bench(f"Convert, {name}", rows, convert_ratios, options.rounds)
+    if options.only in (None, "headers"):
+        for name in HEADER_SETS:
+            source = place.make("make_headers.py", [name], place.scratch / name)
+            bench(f"Headers, {name}", header_rows(place, source), header_ratios, options.rounds)
+    shutil.rmtree(place.scratch / "out", ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""The command under test."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run of the command gave."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def said(self) -> str:
+        """All that was printed."""
+        return self.stdout + self.stderr
+
+    @property
+    def json(self) -> Any:
+        """The one JSON value on stdout."""
+        return json.loads(self.stdout)
+
+    def done(self) -> Result:
+        """This result, which must be a success."""
+        assert self.code == 0, f"exit code {self.code}\n{self.said}"
+        return self
+
+
+@dataclass(frozen=True)
+class Command:
+    """The executable; call it with arguments."""
+
+    path: Path
+
+    def __call__(self, *args: object, timeout: float = 300, **options: Any) -> Result:
+        """Runs `weightloom ARGS`; further options go to subprocess.run."""
+        done = subprocess.run(
+            [str(self.path), *map(str, args)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            **options,
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(scope="session")
+def weightloom() -> Command:
+    """The built command: WEIGHTLOOM_BUILD_DIR, or build/release of this repository."""
+    folder = Path(os.environ.get("WEIGHTLOOM_BUILD_DIR", REPOSITORY / "build" / "release"))
+    path = folder / "weightloom"
+    assert path.exists(), f"{path} is not there: run scripts/build.sh, or set WEIGHTLOOM_BUILD_DIR"
+    return Command(path)
