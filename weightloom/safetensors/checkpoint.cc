@@ -260,7 +260,7 @@ class CheckpointBuilder {
       return fault.code == ErrorCode::format;
     });
     auto message = faults_.front().finding.message;
-    if (faults_.size() > 1) message += fmt::format(" (and {} more faults)", faults_.size() - 1);
+    if (faults_.size() > 1) message += fmt::format(" (and {} more)", faults_.size() - 1);
     if (!result_.is_single_file_) message = fmt::format("{}: {}", result_.path_, message);
     auto next_step = faults_.front().next_step;
     std::vector<Finding> findings;
