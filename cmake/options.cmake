@@ -29,6 +29,12 @@ if(WEIGHTLOOM_SANITIZE)
   target_link_options(weightloom_options INTERFACE ${flags})
 endif()
 
+if(WEIGHTLOOM_FUZZ)
+  # The rooms report coverage too, or the fuzzer would search blindly.
+  target_compile_options(weightloom_options INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(weightloom_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(simdjson REQUIRED)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -206,9 +207,9 @@ class CheckpointBuilder {
                            header.data_begin_bytes() + t.begin_bytes, t.end_bytes - t.begin_bytes});
       }
     }
-    // Files are in order, so that of equal names the first file stands first.
-    std::stable_sort(tensors.begin(), tensors.end(),
-                     [](const auto& a, const auto& b) { return a.name < b.name; });
+    std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.name, a.file) < std::tie(b.name, b.file);
+    });
     result_.lookup_ = NameTable(tensors.size());
     auto name_at = [&](int32_t i) -> std::string_view {
       return tensors[static_cast<size_t>(i)].name;
@@ -259,7 +260,7 @@ class CheckpointBuilder {
       return fault.code == ErrorCode::format;
     });
     auto message = faults_.front().finding.message;
-    if (faults_.size() > 1) message += fmt::format(" (and {} more faults)", faults_.size() - 1);
+    if (faults_.size() > 1) message += fmt::format(" (and {} more)", faults_.size() - 1);
     if (!result_.is_single_file_) message = fmt::format("{}: {}", result_.path_, message);
     auto next_step = faults_.front().next_step;
     std::vector<Finding> findings;

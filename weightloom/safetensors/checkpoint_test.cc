@@ -190,7 +190,7 @@ TEST_F(CheckpointOpen, ListsAllFaultsAtOnce) {
   EXPECT_THAT(facts(error.findings()),
               ElementsAre("missing_shard  " + kS2, "malformed_header  " + kS3,
                           "index_entry_without_tensor ghost " + kS1));
-  EXPECT_THAT(error.what(), HasSubstr("(and 2 more faults)"));
+  EXPECT_THAT(error.what(), HasSubstr("(and 2 more)"));
 }
 
 TEST_F(CheckpointOpen, LetsTheIndexDecideBetweenDuplicates) {

@@ -1,4 +1,5 @@
 // Any bytes as a header: refused with an Error, or accepted with all that header.h promises.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,5 +1,7 @@
 // parse_index and format_index: the index of a sharded checkpoint, text ↔ value.
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -58,6 +60,9 @@ void parse_weight_map(element value, std::string_view file, Index& index) {
   }
   auto& map = index.weight_map;
   for (auto [name, shard] : entries) map.push_back(parse_entry(name, shard, file));
+  // Most writers sort, and then equal names would stand side by side.
+  auto not_before = [](const auto& a, const auto& b) { return a.first >= b.first; };
+  if (std::adjacent_find(map.begin(), map.end(), not_before) == map.end()) return;
   NameTable names(map.size());
   auto name_at = [&](int32_t i) -> std::string_view { return map[static_cast<size_t>(i)].first; };
   for (size_t i = 0; i < map.size(); ++i) {

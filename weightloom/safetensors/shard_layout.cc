@@ -213,7 +213,7 @@ ShardLayout ShardLayout::like_index(std::span<const TensorSpec> tensors, const I
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (has_place[i] == 0) homeless.push_back(tensors[i].name);
   }
-  if (!homeless.empty()) throw refusal("stand not in the index to follow", homeless);
+  if (!homeless.empty()) throw refusal("are not in the index to follow", homeless);
   if (groups.empty()) return one_file(tensors, std::string(kWholeName), metadata);
   ShardLayout layout;
   for (const auto& [shard, group] : groups) {

@@ -33,8 +33,9 @@ class ShardLayout {
   /// One file of the given name, whatever its size, and no index.
   static ShardLayout one_file(std::span<const TensorSpec> tensors, std::string name,
                               const Metadata& metadata);
-  /// Each tensor into the shard that `like` names for it; shards left empty are not written.
-  /// Errors: usage if a tensor stands not in `like` (all named).
+  /// Each tensor into the shard that `like` names for it; shards left empty are not written, and no
+  /// index when all stands in `model.safetensors`.
+  /// Errors: usage if a tensor is not in `like` (all named).
   static ShardLayout like_index(std::span<const TensorSpec> tensors, const Index& like,
                                 const Metadata& metadata);
   /// Exactly these files with these headers, and this index text.

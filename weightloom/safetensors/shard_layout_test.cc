@@ -111,7 +111,7 @@ TEST(ShardLayoutLikeIndex, NamesAllTensorsThatStandNotInTheIndex) {
   auto error = refusal_of([&] { ShardLayout::like_index(tensors, like, {}); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), ErrorCode::usage);
-  EXPECT_STREQ(error->what(), "2 tensors stand not in the index to follow: 'a', 'c'");
+  EXPECT_STREQ(error->what(), "2 tensors are not in the index to follow: 'a', 'c'");
   EXPECT_EQ(error->findings().size(), 2u);
 }
 
