@@ -46,6 +46,16 @@ Error unknown_argument(const CLI::App& app, const CLI::App* verb, const std::str
   return Error(ErrorCode::usage, fmt::format("one argument too many: {}", quote(argument)));
 }
 
+/// What CLI11 says of a flag with too few or too many values: `--flag: 1 required TEXT missing`, or
+/// `--flag: At Most 1 required but received 2`.
+std::string plain_words(const CLI::ParseError& error) {
+  const std::string said = error.what();
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) == nullptr) return said;
+  const std::string flag = said.substr(0, said.find(':'));
+  if (said.find("At Most") != std::string::npos) return flag + " is given more than once";
+  return flag + " needs a value";
+}
+
 /// The first positional that was not given.
 std::string missing_argument(const CLI::App& verb) {
   for (const CLI::Option* option : verb.get_options()) {
@@ -72,7 +82,7 @@ Error usage_error(const CLI::App& app, const CLI::App* verb, const CLI::ParseErr
   }
   const std::string missing = missing_argument(*verb);
   if (!missing.empty()) return Error(ErrorCode::usage, fmt::format("{} is not given", missing));
-  return Error(ErrorCode::usage, error.what());
+  return Error(ErrorCode::usage, plain_words(error));
 }
 
 }  // namespace weightloom::cli

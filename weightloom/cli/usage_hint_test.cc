@@ -49,6 +49,11 @@ TEST(UsageHintTest, OneArgumentTooMany) {
   EXPECT_EQ(hint({"weave", "a"}), "accepted");
 }
 
+TEST(UsageHintTest, AFlagTakesOneValueOnce) {
+  EXPECT_EQ(hint({"weave", "a", "--to"}), "--to needs a value");
+  EXPECT_EQ(hint({"weave", "a", "--to", "b", "--to", "c"}), "--to is given more than once");
+}
+
 TEST(UsageHintTest, WithoutAVerbTheyAreNamed) { EXPECT_EQ(hint({}), "needed is a verb: weave"); }
 
 }  // namespace
