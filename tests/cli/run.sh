@@ -19,7 +19,7 @@ show_stderr() {
 run_filtered() {
   local code=0
   printf '$ weightloom'
-  printf ' %s' "${@@Q}" | sed "s/'\([a-zA-Z0-9_.,=/-]*\)'/\1/g"
+  (($# == 0)) || printf ' %s' "${@@Q}" | sed "s/'\([a-zA-Z0-9_.,=/-]*\)'/\1/g"
   printf '\n'
   "$binary" "$@" >"$folder/stdout" 2>"$folder/stderr" || code=$?
   "$filter" <"$folder/stdout"

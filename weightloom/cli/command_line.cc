@@ -12,7 +12,6 @@
 
 #include "weightloom/cli/convert_command.h"
 #include "weightloom/cli/failure_output.h"
-#include "weightloom/cli/finding_output.h"
 #include "weightloom/cli/help_format.h"
 #include "weightloom/cli/inspect_command.h"
 #include "weightloom/cli/plan_command.h"
@@ -37,6 +36,7 @@ Commands all_commands() {
 class CommandParser {
  public:
   explicit CommandParser(const Commands& commands) : app_(kProgramHelp, kProgram) {
+    app_.option_defaults()->group("Flags");
     app_.formatter(std::make_shared<HelpFormat>());
     app_.footer(kProgramFooter);
     app_.set_help_flag("-h,--help", "Print this help");
@@ -125,15 +125,15 @@ class Session {
 
   void tell(const Error& error) const {
     const Command* verb = command();
-    if (wants_json()) {
-      write_stdout(failure_json(error));
-    } else {
-      const bool lenient = verb != nullptr && verb->is_lenient();
-      write_stderr(findings_text(error.findings(), lenient, context_.err));
-    }
     const std::string who =
         verb == nullptr ? kProgram : fmt::format("{} {}", kProgram, verb->name());
-    write_stderr(closing_line(who, error, context_.err));
+    if (wants_json()) {
+      write_stdout(failure_json(error));
+      write_stderr(closing_line(who, error, context_.err));
+    } else {
+      const bool lenient = verb != nullptr && verb->is_lenient();
+      write_stderr(failure_text(who, error, lenient, context_.err));
+    }
   }
 
   /// Asked of the arguments themselves, since a failure to parse them must be told as JSON too.

@@ -80,46 +80,54 @@ void add_path(CLI::App& app, const std::string& name, std::string& path,
 
 void add_selection_flags(CLI::App& app, Selection& selection) {
   add_value(app, "--from", "auto|hub|runtime",
-            "Layout that the source is in (default: auto, which takes the record\n"
-            "weightloom.json, else the side whose patterns match the names)",
+            "Layout that the source is in (default: auto, by the record\n"
+            "weightloom.json, else by the side whose patterns match)",
             [&selection](const std::string& text) { selection.from = parse_from(text); });
   add_value(app, "--to", "same|hub|runtime",
-            "Layout wanted (default: same; runtime is what a program wants)",
+            "Layout wanted; runtime is what a program wants (default: same)",
             [&selection](const std::string& text) { selection.to = parse_to(text); });
   add_value(app, "--mapping", "auto|none|NAME|FILE.json",
-            "Rules between the layouts (default: auto, by config.json's model_type)",
+            "Rules between the layouts (default: auto, by the model_type\n"
+            "in config.json)",
             [&selection](const std::string& text) { selection.mapping = text; });
   add_globs(app, "--include", selection.include,
             "Only targets whose name matches; repeatable (default: all)");
   add_globs(app, "--exclude", selection.exclude,
-            "No targets whose name matches; repeatable, wins over --include");
+            "No targets whose name matches; repeatable, wins over\n"
+            "--include (default: none)");
   app.add_flag("--lenient", selection.lenient,
-               "Let pass source tensors that no target uses (default: refuse)");
+               "Let pass source tensors that no target uses\n"
+               "(default: refuse)");
 }
 
 void add_output_flags(CLI::App& app, OutputOptions& output) {
   add_value(app, "--max-shard-size", "SIZE",
-            "Most bytes of tensors in one file, such as 5GB or 4GiB (default: 50GB)",
+            "Most bytes of tensors in one file, such as 5GB or 4GiB\n"
+            "(default: 50GB)",
             [&output](const std::string& text) {
               output.max_shard_bytes = parse_byte_size(text);
               output.max_shard_given = true;
             });
   add_value(app, "--layout-from", "DIR|INDEX",
-            "Copy the split into files of this checkpoint (default: fill by size)",
+            "Copy the split into files of this checkpoint\n"
+            "(default: fill files by size, in name order)",
             [&output](const std::string& text) { output.layout_from = text; });
   app.add_flag("--overwrite", output.overwrite,
                "Replace DST when it exists, in one step (default: refuse)");
   app.add_flag("--resume", output.resume,
-               "Go on where a run that was killed stood (default: start afresh)");
+               "Go on where a run that was killed stood\n"
+               "(default: start afresh)");
 }
 
 void add_run_flags(CLI::App& app, RunFlags& flags) {
   add_value(
       app, "--memory-budget", "SIZE",
-      "Most memory for buffers (default: 1GiB, or an eighth of what there is)",
+      "Most memory for buffers (default: 1GiB, or an eighth of\n"
+      "what there is if that is less)",
       [&flags](const std::string& text) { flags.memory_budget_bytes = parse_byte_size(text); });
   add_value(app, "--threads", "N",
-            "Workers; 1 works in order (default: 4, or the cores there are if more)",
+            "Workers; 1 works in order (default: 4, or the cores there\n"
+            "are if more)",
             [&flags](const std::string& text) { flags.threads = parse_threads(text); });
 }
 

@@ -9,11 +9,33 @@
 #include "weightloom/cli/json_output.h"
 
 namespace weightloom::cli {
+namespace {
+
+void append(std::string& sentence, const std::string& clause) {
+  sentence += sentence.ends_with('?') ? " " : "; ";
+  sentence += clause;
+}
+
+/// True if the error says no more than its only finding, so that one line is enough.
+bool repeats_its_finding(const Error& error) {
+  return error.findings().size() == 1 &&
+         std::string_view(error.what()).find(error.findings().front().message) !=
+             std::string_view::npos;
+}
+
+}  // namespace
+
+std::string failure_text(const std::string& who, const Error& error, bool lenient,
+                         const Terminal& on) {
+  const std::string closing = closing_line(who, error, on);
+  if (repeats_its_finding(error)) return closing;
+  return findings_text(error.findings(), lenient, on) + closing;
+}
 
 std::string closing_line(const std::string& who, const Error& error, const Terminal& on) {
   std::string line = error.what();
-  if (!error.next_step().empty()) line += "; next: " + error.next_step();
-  if (error.code() == ErrorCode::usage) line += fmt::format("; see {} --help", who);
+  if (!error.next_step().empty()) append(line, "next: " + error.next_step());
+  if (error.code() == ErrorCode::usage) append(line, fmt::format("see {} --help", who));
   return fmt::format("{}: {}\n", styled(on, Style::red, who), printable(line));
 }
 

@@ -8,6 +8,9 @@
 
 namespace weightloom::cli {
 
+/// All findings, then the closing line; only that when it says all that its one finding says.
+std::string failure_text(const std::string& who, const Error& error, bool lenient,
+                         const Terminal& on);
 /// One line: `weightloom plan: MESSAGE; next: NEXT STEP`. `who` is the program with its verb.
 std::string closing_line(const std::string& who, const Error& error, const Terminal& on);
 

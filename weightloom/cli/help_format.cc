@@ -30,7 +30,6 @@ const char* const kProgramFooter =
 HelpFormat::HelpFormat() {
   column_width(kFlagColumns);
   label("Positionals", "Arguments");
-  label("Options", "Flags");
 }
 
 std::string HelpFormat::make_usage(const CLI::App* app, std::string name) const {

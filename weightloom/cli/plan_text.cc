@@ -36,10 +36,10 @@ std::string from_text(const PlanReport& plan) {
 
 std::string targets_text(const Conversion& conversion) {
   std::string text = fmt::to_string(conversion.program.targets().size());
-  if (conversion.passed_through > 0) {
-    text += fmt::format(", {} by no rule", conversion.passed_through);
-  }
   if (conversion.deselected > 0) text += fmt::format(", {} left out", conversion.deselected);
+  if (conversion.passed_through > 0) {
+    text += fmt::format("; {} matched by no rule", count_text(conversion.passed_through, "tensor"));
+  }
   return text;
 }
 
@@ -110,8 +110,8 @@ std::string names_text(const CopyProgram& program) {
 std::string plan_text(const PlanReport& plan, const Terminal& on) {
   std::string text = styled(on, Style::bold, printable(plan.source)) + "\n";
   text += summary_text(plan);
-  text += "\n";
-  text += names_text(plan.conversion.program);
+  const std::string names = names_text(plan.conversion.program);
+  if (!names.empty()) text += "\n" + names;
   const auto& findings = plan.conversion.findings;
   if (!findings.empty()) text += "\n" + findings_text(findings, plan.lenient, on);
   return text;

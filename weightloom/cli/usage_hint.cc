@@ -1,29 +1,16 @@
 #include "weightloom/cli/usage_hint.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <numeric>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "weightloom/base/quote.h"
+#include "weightloom/mapping/spelling.h"
+
 namespace weightloom::cli {
 namespace {
-
-/// Levenshtein's distance, one row at a time.
-size_t typos_between(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
 
 std::vector<std::string> flags_of(const CLI::App& app) {
   std::vector<std::string> flags;
@@ -41,19 +28,32 @@ std::vector<std::string> verbs_of(const CLI::App& app) {
   return verbs;
 }
 
-Error usage(std::string message, const std::string& suggestion) {
-  if (!suggestion.empty()) message += fmt::format("; did you mean '{}'?", suggestion);
+/// `what` the user wrote is not known; which of `words` is closest to it.
+Error unknown(const std::string& what, const std::string& wrong,
+              const std::vector<std::string>& words) {
+  std::string message = fmt::format("unknown {} {}", what, quote(wrong));
+  const auto meant = closest(wrong, words, 1);
+  if (!meant.empty()) message += fmt::format("; did you mean '{}'?", meant.front());
   return Error(ErrorCode::usage, message);
 }
 
 Error unknown_argument(const CLI::App& app, const CLI::App* verb, const std::string& argument) {
   if (argument.starts_with("-")) {
-    const std::string flag = argument.substr(0, argument.find('='));
-    return usage(fmt::format("unknown flag '{}'", flag),
-                 nearest_word(flag, flags_of(verb != nullptr ? *verb : app)));
+    return unknown("flag", argument.substr(0, argument.find('=')),
+                   flags_of(verb != nullptr ? *verb : app));
   }
-  if (verb != nullptr) return usage(fmt::format("one argument too many: '{}'", argument), "");
-  return usage(fmt::format("unknown verb '{}'", argument), nearest_word(argument, verbs_of(app)));
+  if (verb == nullptr) return unknown("verb", argument, verbs_of(app));
+  return Error(ErrorCode::usage, fmt::format("one argument too many: {}", quote(argument)));
+}
+
+/// What CLI11 says of a flag with too few or too many values: `--flag: 1 required TEXT missing`, or
+/// `--flag: At Most 1 required but received 2`.
+std::string plain_words(const CLI::ParseError& error) {
+  const std::string said = error.what();
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) == nullptr) return said;
+  const std::string flag = said.substr(0, said.find(':'));
+  if (said.find("At Most") != std::string::npos) return flag + " is given more than once";
+  return flag + " needs a value";
 }
 
 /// The first positional that was not given.
@@ -68,18 +68,6 @@ std::string missing_argument(const CLI::App& verb) {
 
 }  // namespace
 
-std::string nearest_word(std::string_view wrong, const std::vector<std::string>& words) {
-  std::string nearest;
-  size_t fewest = std::string::npos;
-  for (const std::string& word : words) {
-    const size_t typos = typos_between(wrong, word);
-    if (typos * 3 > word.size() || typos >= fewest) continue;
-    fewest = typos;
-    nearest = word;
-  }
-  return nearest;
-}
-
 Error usage_error(const CLI::App& app, const CLI::App* verb, const CLI::ParseError& error) {
   // An argument that nobody takes is the cause of whatever else is found missing.
   const std::vector<std::string> left = app.remaining(true);
@@ -89,11 +77,12 @@ Error usage_error(const CLI::App& app, const CLI::App* verb, const CLI::ParseErr
     return unknown_argument(app, verb, flag != left.end() ? *flag : left.front());
   }
   if (verb == nullptr) {
-    return usage(fmt::format("needed is a verb: {}", fmt::join(verbs_of(app), ", ")), "");
+    return Error(ErrorCode::usage,
+                 fmt::format("needed is a verb: {}", fmt::join(verbs_of(app), ", ")));
   }
   const std::string missing = missing_argument(*verb);
-  if (!missing.empty()) return usage(fmt::format("{} is not given", missing), "");
-  return usage(error.what(), "");
+  if (!missing.empty()) return Error(ErrorCode::usage, fmt::format("{} is not given", missing));
+  return Error(ErrorCode::usage, plain_words(error));
 }
 
 }  // namespace weightloom::cli

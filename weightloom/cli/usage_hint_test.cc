@@ -1,23 +1,60 @@
 #include "weightloom/cli/usage_hint.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace weightloom::cli {
 namespace {
 
-TEST(UsageHintTest, TheNearestWordIsTheOneWithFewestTypos) {
-  const std::vector<std::string> words = {"--include", "--exclude", "--lenient", "--to"};
-  EXPECT_EQ(nearest_word("--lenint", words), "--lenient");
-  EXPECT_EQ(nearest_word("--exlude", words), "--exclude");
-  EXPECT_EQ(nearest_word("--inklude", words), "--include");
-  EXPECT_EQ(nearest_word("--lenient", words), "--lenient");
+/// What is told of a command line that a program with one verb, `weave SRC [--lenient] [--to X]`,
+/// does not take.
+std::string hint(std::vector<std::string> arguments) {
+  CLI::App app;
+  app.require_subcommand(1, 1);
+  CLI::App* weave = app.add_subcommand("weave");
+  std::string text;
+  bool flag = false;
+  weave->add_option("SRC", text)->required();
+  weave->add_option("--to", text);
+  weave->add_flag("--lenient", flag);
+  std::reverse(arguments.begin(), arguments.end());
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    const auto verbs = app.get_subcommands();
+    return usage_error(app, verbs.empty() ? nullptr : verbs.front(), error).what();
+  }
+  return "accepted";
 }
 
-TEST(UsageHintTest, WhatIsFarFromEverythingHasNoNearestWord) {
-  EXPECT_EQ(nearest_word("--mesh", {"--include", "--to"}), "");
-  EXPECT_EQ(nearest_word("", {"plan"}), "");
-  EXPECT_EQ(nearest_word("plan", {}), "");
+TEST(UsageHintTest, AMisspeltWordHasASuggestion) {
+  EXPECT_EQ(hint({"weave", "a", "--lenint"}), "unknown flag '--lenint'; did you mean '--lenient'?");
+  EXPECT_EQ(hint({"waeve", "a"}), "unknown verb 'waeve'; did you mean 'weave'?");
 }
+
+TEST(UsageHintTest, AWordFarFromAllHasNone) {
+  EXPECT_EQ(hint({"weave", "a", "--quantize=fp8"}), "unknown flag '--quantize'");
+}
+
+TEST(UsageHintTest, AnUnknownFlagIsToldBeforeAMissingArgument) {
+  EXPECT_EQ(hint({"weave", "--strange"}), "unknown flag '--strange'");
+  EXPECT_EQ(hint({"weave"}), "SRC is not given");
+}
+
+TEST(UsageHintTest, OneArgumentTooMany) {
+  EXPECT_EQ(hint({"weave", "a", "b"}), "one argument too many: 'b'");
+  EXPECT_EQ(hint({"weave", "a"}), "accepted");
+}
+
+TEST(UsageHintTest, AFlagTakesOneValueOnce) {
+  EXPECT_EQ(hint({"weave", "a", "--to"}), "--to needs a value");
+  EXPECT_EQ(hint({"weave", "a", "--to", "b", "--to", "c"}), "--to is given more than once");
+}
+
+TEST(UsageHintTest, WithoutAVerbTheyAreNamed) { EXPECT_EQ(hint({}), "needed is a verb: weave"); }
 
 }  // namespace
 }  // namespace weightloom::cli
