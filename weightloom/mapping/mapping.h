@@ -8,6 +8,7 @@
 //     ".experts.*.w3.weight"],
 //      "target_patterns": [".experts.gate_up_proj"],
 //      "operations": [{"op": "MergeModulelist", "dim": 0}, {"op": "Concatenate", "dim": 1}]}]}
+// A transform may be "required": true. "renames_first": false marks a reversed mapping.
 // Patterns are regular expressions, searched anywhere; `*.` stands for an index and a dot: on the
 // source side it collects, on the target side it enumerates, on both it is carried over. A pattern
 // that ends in a letter or digit does not match in the middle of a word. Thread safety: immutable
@@ -60,7 +61,10 @@ class Mapping {
   bool renames_first() const noexcept { return renames_first_; }
 
   /// The mapping back: list reversed, each transform reversed, phases swapped.
-  /// Errors: mapping if a target pattern cannot be read backwards.
+  /// Errors: mapping, naming the transform, if it cannot be read backwards: a source pattern that
+  /// is
+  ///         not one text (a class, a quantifier, a choice outside a group), or more sources than
+  ///         names.
   Mapping reversed() const;
   /// The JSON form: one line per transform, stable; its hash (FNV-1a 64, hex) names the mapping.
   std::string to_json() const;

@@ -84,11 +84,14 @@ OperationPtr make_transpose(int dim0, int dim1, bool check_dims = false);
 /// Rows of each head from interleaved to half-split rotary order: with n heads and h = rows/n/2,
 /// out[(a, j, i)] = in[(a, i, j)], i < h, j < 2. `num_heads`: a number, or a key of config.json.
 struct RopeParameters {
-  int64_t num_heads = 0;      // used when num_heads_key is empty
-  std::string num_heads_key;  // "num_attention_heads"
-  std::string subconfig_key;  // "vision_config": where the key is looked up; empty: the root
-  std::vector<std::string>
-      permute_layer_names;  // empty: every tensor; else those whose pattern holds one
+  /// Used when `num_heads_key` is empty.
+  int64_t num_heads = 0;
+  /// "num_attention_heads".
+  std::string num_heads_key{};
+  /// "vision_config": where the key is looked up; empty: the root.
+  std::string subconfig_key{};
+  /// Empty: every tensor; else those whose pattern holds one of these.
+  std::vector<std::string> permute_layer_names{};
   bool inverse = false;
 };
 OperationPtr make_permute_for_rope(RopeParameters parameters);

@@ -308,7 +308,8 @@ TargetSyntax parse_target(std::string_view pattern) {
 SourceSyntax parse_source(std::string_view pattern, const TargetSyntax& target) {
   SourceSyntax syntax = SourceWriter(pattern, target.groups).write();
   syntax.literals = LiteralFinder(pattern).find();
-  if (target.anchored_begin && !pattern.starts_with('^')) syntax.regex.insert(syntax.regex.begin(), '^');
+  if (target.anchored_begin && !pattern.starts_with('^'))
+    syntax.regex.insert(syntax.regex.begin(), '^');
   if (target.anchored_end && !ends_in_dollar(pattern)) {
     syntax.regex += '$';
   } else if (!pattern.empty() && (is_letter(pattern.back()) || is_digit(pattern.back()))) {
