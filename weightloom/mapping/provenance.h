@@ -27,7 +27,7 @@ struct OriginalFile {
 ///   "text"}}`;
 /// texts of files stand there whole, as strings.
 struct Provenance {
-  std::string layout;          // "hub" or "runtime": what this folder holds
+  std::string layout;          // "hub", "runtime" or "unknown": what this folder holds
   Mapping mapping;             // whole, so that a later release with other rules still goes back
   std::vector<int64_t> fired;  // transforms that fired, by place in the mapping
   std::string config_json;     // the config.json the mapping's operations were resolved with; ""
