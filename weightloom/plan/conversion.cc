@@ -68,7 +68,11 @@ class Planner {
       result_.from = detect_side(source_, facts_, choice_.mapping);
     }
     result_.to = selection_.to.value_or(result_.from);
-    if (result_.from != Side::unknown || !selection_.to || choice_.mapping.empty()) return;
+    if (result_.from != Side::unknown || !selection_.to) return;
+    if (choice_.mapping.empty()) {  // both sides have the same names
+      result_.from = result_.to == Side::runtime ? Side::hub : Side::runtime;
+      return;
+    }
     throw Error(ErrorCode::usage,
                 fmt::format("{}: the names do not tell whether this is the hub or the runtime "
                             "layout of mapping '{}'",
@@ -77,7 +81,7 @@ class Planner {
   }
 
   bool converts() const {
-    return selection_.to && result_.to != result_.from && !choice_.mapping.empty();
+    return selection_.to && result_.to != result_.from;
   }
 
   std::vector<NamedLayout> make_targets() {
