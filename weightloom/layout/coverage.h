@@ -13,6 +13,8 @@ namespace weightloom {
 struct CoverageFault {
   int64_t offset = 0;
   int64_t times = 0;
+
+  friend bool operator==(const CoverageFault&, const CoverageFault&) = default;
 };
 
 /// Nothing if every element of the shape is covered exactly once. Exact: disjoint hulls where they

@@ -11,10 +11,6 @@
 
 namespace weightloom {
 
-bool operator==(const CoverageFault& a, const CoverageFault& b) {
-  return a.offset == b.offset && a.times == b.times;
-}
-
 void PrintTo(const CoverageFault& fault, std::ostream* out) {
   *out << "element " << fault.offset << " covered " << fault.times << " times";
 }

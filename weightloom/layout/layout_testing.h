@@ -3,13 +3,12 @@
 // use.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -169,20 +168,26 @@ inline void append_pairs(std::vector<Pair>& pairs, const Region& region, size_t 
   }
 }
 
-/// All pairs of the regions, repeats included.
-inline std::multiset<Pair> pairs_of(std::span<const Region> regions) {
+inline std::vector<Pair> unsorted_pairs_of(std::span<const Region> regions) {
   std::vector<Pair> pairs;
   for (const Region& region : regions) {
     append_pairs(pairs, region, 0, region.target_offset, region.source_offset);
   }
-  return {pairs.begin(), pairs.end()};
+  return pairs;
+}
+
+/// All pairs of the regions, sorted, repeats included.
+inline std::vector<Pair> pairs_of(std::span<const Region> regions) {
+  std::vector<Pair> pairs = unsorted_pairs_of(regions);
+  std::ranges::sort(pairs);
+  return pairs;
 }
 
 /// The layout's elements. Throws std::logic_error unless each is given exactly once.
 inline Dense gather(const Layout& layout, std::span<const Dense> sources) {
   Dense result{layout.shape(), std::vector<int64_t>(static_cast<size_t>(layout.size()))};
   std::vector<int> times(result.values.size(), 0);
-  for (const Pair& pair : pairs_of(layout.regions())) {
+  for (const Pair& pair : unsorted_pairs_of(layout.regions())) {
     const auto target = static_cast<size_t>(pair.target);
     ++times.at(target);
     result.values[target] = pair.source == kPad

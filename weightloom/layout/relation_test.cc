@@ -10,14 +10,14 @@
 namespace weightloom::testing {
 namespace {
 
-std::vector<std::multiset<Pair>> pairs_of_targets(const Relation& relation) {
-  std::vector<std::multiset<Pair>> pairs;
+std::vector<std::vector<Pair>> pairs_of_targets(const Relation& relation) {
+  std::vector<std::vector<Pair>> pairs;
   for (const Layout& target : relation.targets) pairs.push_back(pairs_of(target.regions()));
   return pairs;
 }
 
-std::vector<std::multiset<Pair>> pairs_of_drops(const Relation& relation) {
-  std::vector<std::multiset<Pair>> pairs;
+std::vector<std::vector<Pair>> pairs_of_drops(const Relation& relation) {
+  std::vector<std::vector<Pair>> pairs;
   for (const auto& drops : relation.drops) pairs.push_back(pairs_of(drops));
   return pairs;
 }
