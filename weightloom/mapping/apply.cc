@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -294,8 +295,8 @@ void Application::drop_duplicates() {
 }
 
 MappingResult Application::finish() {
-  std::ranges::stable_sort(products_, {},
-                           [](const Product& p) -> const std::string& { return p.tensor.name; });
+  std::ranges::sort(products_, {},
+                    [](const Product& p) { return std::tie(p.tensor.name, p.leaf); });
   drop_duplicates();
   result_.tensors.reserve(products_.size());
   for (auto& product : products_) result_.tensors.push_back(std::move(product.tensor));

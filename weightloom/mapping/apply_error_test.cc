@@ -76,6 +76,12 @@ TEST(MissingSource, NamesAWholeAbsentSource) {
               HasSubstr("'a.qkv.bias': of its sources, 'a.k.bias' is missing"));
 }
 
+TEST(MissingSource, WithoutOneTextIsNamedByItsPattern) {
+  const Mapping fuse("m", {converter({"q", "[kK]"}, {"qk"}, {make_concatenate(0)})});
+  EXPECT_THAT(only(findings(fuse, {"a.q"}), "missing_source"),
+              HasSubstr("'[kK] (item 0)' is missing"));
+}
+
 /// Case from the field: transformers moves experts 8..12 one place down, silently.
 TEST(IndexGap, NamesTheHoleAndWhatStandsPastTheEnd) {
   const auto found = findings(moe(), experts({0, 1, 2, 4}));

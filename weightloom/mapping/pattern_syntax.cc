@@ -287,9 +287,10 @@ class TargetReader {
 
 bool ends_in_dollar(std::string_view pattern) {
   if (!pattern.ends_with('$')) return false;
-  const auto last_other = pattern.find_last_not_of('\\', pattern.size() - 2);
-  const size_t backslashes = pattern.size() - 2 - (last_other == pattern.npos ? -1 : last_other);
-  return pattern.size() == 1 || backslashes % 2 == 0;
+  pattern.remove_suffix(1);
+  bool escaped = false;
+  for (; pattern.ends_with('\\'); pattern.remove_suffix(1)) escaped = !escaped;
+  return !escaped;
 }
 
 }  // namespace
