@@ -1,10 +1,10 @@
 #include "weightloom/execute/convert.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "weightloom/base/byte_size.h"
 #include "weightloom/base/hash.h"
@@ -46,8 +46,7 @@ Index index_to_copy(const Syscalls& calls, const std::string& path) {
   if (like.index()) return parse_index(like.index()->second, like.index()->first);
   Index index;
   for (const StoredTensor& tensor : like.tensors()) {
-    index.weight_map.emplace_back(tensor.name,
-                                  like.files()[static_cast<size_t>(tensor.file)].name);
+    index.weight_map.emplace_back(tensor.name, like.files()[static_cast<size_t>(tensor.file)].name);
   }
   return index;
 }
@@ -59,7 +58,6 @@ std::vector<ShardFile> shards_of(const std::vector<OriginalFile>& originals) {
   }
   return shards;
 }
-
 
 /// One conversion on its way to disk.
 class Converter {
@@ -136,8 +134,7 @@ class Converter {
                                   file.status.size_bytes, file.status.mtime_ns),
                       state);
     }
-    return to_hex(
-        fnv1a64(fmt::format("{} {}", limits_.tile_bytes, limits_.worker_bytes), state));
+    return to_hex(fnv1a64(fmt::format("{} {}", limits_.tile_bytes, limits_.worker_bytes), state));
   }
 
   void start(const std::string& fingerprint) {
@@ -160,13 +157,14 @@ class Converter {
   void refuse_full_disk() const {
     const int64_t needed = layout_.total_file_bytes() + kSideFileAllowanceBytes;
     const int64_t free = calls_.free_bytes(work_.parent());
-    if (free < 0) throw system_error(static_cast<int>(-free), "ask the free space of", work_.parent());
+    if (free < 0)
+      throw system_error(static_cast<int>(-free), "ask the free space of", work_.parent());
     if (free >= needed) return;
-    throw Error(ErrorCode::no_space,
-                fmt::format("{}: {} bytes ({}) of disk space are free, needed {} bytes ({})",
-                            work_.parent(), free, format_byte_size(free), needed,
-                            format_byte_size(needed)),
-                "free space there, or choose a destination on another disk");
+    throw Error(
+        ErrorCode::no_space,
+        fmt::format("{}: {} bytes ({}) of disk space are free, needed {} bytes ({})",
+                    work_.parent(), free, format_byte_size(free), needed, format_byte_size(needed)),
+        "free space there, or choose a destination on another disk");
   }
 
   void write_tensors(size_t first, Journal& journal) {
@@ -275,9 +273,9 @@ ShardLayout output_layout(const Syscalls& calls, const Conversion& conversion,
   return ShardLayout::by_size(specs, output.max_shard_bytes, conversion.metadata);
 }
 
-ConvertReport convert(const Syscalls& calls, const Checkpoint& source,
-                      const Conversion& conversion, bool lenient, const std::string& destination,
-                      const OutputOptions& output, const RunOptions& run) {
+ConvertReport convert(const Syscalls& calls, const Checkpoint& source, const Conversion& conversion,
+                      bool lenient, const std::string& destination, const OutputOptions& output,
+                      const RunOptions& run) {
   if (conversion.is_refused(lenient)) throw refusal_of(conversion.findings, lenient);
   return Converter(calls, source, conversion, destination, output, run).convert();
 }

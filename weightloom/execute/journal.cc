@@ -1,10 +1,10 @@
 #include "weightloom/execute/journal.h"
 
-#include <fmt/format.h>
-
 #include <span>
 #include <sstream>
 #include <string_view>
+
+#include <fmt/format.h>
 
 namespace weightloom {
 namespace {
@@ -47,8 +47,7 @@ Journal Journal::create(const Syscalls& calls, const std::string& path,
   return journal;
 }
 
-Journal Journal::resume(const Syscalls& calls, const std::string& path,
-                        const JournalState& state) {
+Journal Journal::resume(const Syscalls& calls, const std::string& path, const JournalState& state) {
   // Written anew, so that a torn last line cannot join the next one.
   const std::string text = text_of(state);
   File file = File::open_write(calls, path);

@@ -29,9 +29,8 @@ bool is_side_file(std::string_view name) {
 }
 
 bool all_digits(std::string_view text) {
-  return text.size() == 5 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-           return std::isdigit(c) != 0;
-         });
+  return text.size() == 5 && std::all_of(text.begin(), text.end(),
+                                         [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
 /// "….-NNNNN-of-NNNNN.safetensors".

@@ -11,12 +11,12 @@
 
 namespace weightloom {
 
-/// Names in the source's folder that go along: regular files at its top that are no weights, index or
-/// record. None when the source is a single file.
+/// Names in the source's folder that go along: regular files at its top that are no weights, index
+/// or record. None when the source is a single file.
 std::vector<std::string> side_files_of(const Syscalls& calls, const Checkpoint& source);
 
-/// Relative names of what a new checkpoint replaces in `folder`: its index and the shards it names, a
-/// numbered set, model.safetensors, the record. Works on broken folders too.
+/// Relative names of what a new checkpoint replaces in `folder`: its index and the shards it names,
+/// a numbered set, model.safetensors, the record. Works on broken folders too.
 std::set<std::string> replaced_files(const Syscalls& calls, const std::string& folder);
 
 /// Copies a file and makes it durable.

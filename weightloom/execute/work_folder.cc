@@ -1,10 +1,10 @@
 #include "weightloom/execute/work_folder.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <utility>
+
+#include <fmt/format.h>
+#include <unistd.h>
 
 namespace weightloom {
 namespace {
@@ -57,8 +57,8 @@ bool WorkFolder::destination_exists() const { return exists(calls_, destination_
 
 void WorkFolder::prepare(bool overwrite) {
   if (!status_of(calls_, parent_)) {
-    throw Error(ErrorCode::not_found, fmt::format("{}: the folder for the output is not there",
-                                                  parent_),
+    throw Error(ErrorCode::not_found,
+                fmt::format("{}: the folder for the output is not there", parent_),
                 fmt::format("make it: mkdir -p '{}'", parent_));
   }
   require_writable(calls_, parent_);
@@ -101,8 +101,7 @@ void WorkFolder::refuse_if_no_exchange() const {
     throw system_error(-error, "exchange folders in", work_);
   }
   throw Error(ErrorCode::unsupported,
-              fmt::format("{}: this filesystem cannot exchange two folders in one step",
-                          parent_),
+              fmt::format("{}: this filesystem cannot exchange two folders in one step", parent_),
               "choose a destination that does not exist, then move it yourself");
 }
 
@@ -133,8 +132,8 @@ void WorkFolder::publish() {
     rename_path(calls_, from, destination_);
   } else {
     const bool there = destination_exists();
-    const int error = there ? calls_.exchange(from, destination_)
-                            : calls_.rename_new(from, destination_);
+    const int error =
+        there ? calls_.exchange(from, destination_) : calls_.rename_new(from, destination_);
     if (error != 0) throw system_error(-error, "put in place", destination_);
   }
   sync_folder(calls_, parent_);

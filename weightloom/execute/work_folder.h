@@ -26,8 +26,8 @@ class WorkFolder {
   std::string journal_path() const { return join_path(work_, "journal"); }
   bool single_file() const noexcept { return single_file_; }
 
-  /// Refuses before any work: DST exists and is not to be replaced, is a link or of the wrong kind; its
-  /// parent is missing or not writable; the filesystem cannot exchange. Makes the work folder.
+  /// Refuses before any work: DST exists and is not to be replaced, is a link or of the wrong kind;
+  /// its parent is missing or not writable; the filesystem cannot exchange. Makes the work folder.
   /// Errors: exists, not_found, permission, unsupported, usage.
   void prepare(bool overwrite);
   /// Makes an empty out/ and forgets what an earlier run left.

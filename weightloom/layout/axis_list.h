@@ -1,6 +1,6 @@
-// The axes of a region: a vector that keeps a few axes in place. Plans hold a region or more for each of
-// a hundred thousand tensors, nearly all of them with one to three axes; an allocation for each is what
-// planning would spend most of its time on.
+// The axes of a region: a vector that keeps a few axes in place. Plans hold a region or more for
+// each of a hundred thousand tensors, nearly all of them with one to three axes; an allocation for
+// each is what planning would spend most of its time on.
 #pragma once
 
 #include <algorithm>
@@ -104,8 +104,8 @@ class AxisList {
   template <typename Predicate>
   friend size_t erase_if(AxisList& list, Predicate predicate) {
     const size_t before = list.size();
-    list.resize(static_cast<size_t>(std::remove_if(list.begin(), list.end(), predicate) -
-                                    list.begin()));
+    list.resize(
+        static_cast<size_t>(std::remove_if(list.begin(), list.end(), predicate) - list.begin()));
     return before - list.size();
   }
 

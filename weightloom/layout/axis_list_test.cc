@@ -1,9 +1,9 @@
 #include "weightloom/layout/axis_list.h"
 
+#include <utility>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <utility>
 
 namespace weightloom {
 namespace {

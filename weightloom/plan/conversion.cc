@@ -1,10 +1,10 @@
 #include "weightloom/plan/conversion.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <unordered_map>
+
+#include <fmt/format.h>
 
 #include "weightloom/layout/coalesce.h"
 #include "weightloom/layout/operations.h"
@@ -80,9 +80,7 @@ class Planner {
                 "say which with --from hub or --from runtime");
   }
 
-  bool converts() const {
-    return selection_.to && result_.to != result_.from;
-  }
+  bool converts() const { return selection_.to && result_.to != result_.from; }
 
   std::vector<NamedLayout> make_targets() {
     if (!converts()) {
@@ -152,8 +150,7 @@ class Planner {
   static bool is_same_layout(const Layout& made, const Layout& leaf) {
     if (made.shape() != leaf.shape()) return false;
     std::vector<Region> regions = coalesce({made.regions().begin(), made.regions().end()});
-    return std::equal(regions.begin(), regions.end(), leaf.regions().begin(),
-                      leaf.regions().end());
+    return std::equal(regions.begin(), regions.end(), leaf.regions().begin(), leaf.regions().end());
   }
 
   /// Inverts the relation that the record's headers and mapping state: the files as they were.
@@ -205,8 +202,8 @@ class Planner {
       const auto found = recorded.find(tensor.name);
       if (found == recorded.end()) {
         add_error("not_in_record", tensor.name,
-                  fmt::format("tensor '{}' is not among those that {} says were made",
-                              tensor.name, kProvenanceName));
+                  fmt::format("tensor '{}' is not among those that {} says were made", tensor.name,
+                              kProvenanceName));
         continue;
       }
       check_against_record(tensor, *found->second);
@@ -230,8 +227,7 @@ class Planner {
   }
 
   void add_error(std::string code, const std::string& tensor, std::string message) {
-    result_.findings.push_back(
-        {Severity::error, std::move(code), tensor, "", std::move(message)});
+    result_.findings.push_back({Severity::error, std::move(code), tensor, "", std::move(message)});
   }
 
   void compile_targets(std::vector<NamedLayout> targets) {
@@ -243,7 +239,8 @@ class Planner {
     select(std::move(compiled.program));
   }
 
-  /// With errors found already, the rest is compiled only to show it: what its sources lack is known.
+  /// With errors found already, the rest is compiled only to show it: what its sources lack is
+  /// known.
   void compile_what_is_sound(std::vector<NamedLayout> targets) {
     Compiled compiled = compile(program_files(), program_sources(), std::move(targets));
     for (Finding& finding : compiled.findings) {
@@ -281,8 +278,8 @@ class Planner {
     std::vector<ProgramSource> sources;
     sources.reserve(source_.tensors().size());
     for (const StoredTensor& tensor : source_.tensors()) {
-      sources.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.file,
-                         tensor.offset_bytes, tensor.size_bytes});
+      sources.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.file, tensor.offset_bytes,
+                         tensor.size_bytes});
     }
     return sources;
   }

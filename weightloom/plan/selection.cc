@@ -1,10 +1,10 @@
 #include "weightloom/plan/selection.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <fnmatch.h>
-
-#include <algorithm>
 
 #include "weightloom/base/file.h"
 #include "weightloom/mapping/apply.h"
@@ -33,9 +33,9 @@ MappingChoice choose_by_config(const Checkpoint& checkpoint, const SideFacts& fa
                                const Registry& registry, bool must_know) {
   const std::string& type = facts.config.model_type();
   if (!facts.config.present()) {
-    return unknown(fmt::format("{}: no config.json, so the model type is unknown",
-                               checkpoint.folder()),
-                   must_know);
+    return unknown(
+        fmt::format("{}: no config.json, so the model type is unknown", checkpoint.folder()),
+        must_know);
   }
   if (type.empty()) {
     return unknown(fmt::format("{}/config.json: no model_type", checkpoint.folder()), must_know);

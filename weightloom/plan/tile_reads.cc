@@ -54,9 +54,10 @@ SourceWalk source_walk(const Region& region) {
   return walk;
 }
 
-/// Calls visit(offset) for each combination of the axes, offsets by `stride`, in lexicographic order.
+/// Calls visit(offset) for each combination of the axes, offsets by `stride`, in lexicographic
+/// order.
 template <typename Visit>
-void for_each_step(std::span<const Axis> axes, int64_t Axis::*stride, Visit visit) {
+void for_each_step(std::span<const Axis> axes, int64_t Axis::* stride, Visit visit) {
   std::vector<int64_t> count(axes.size(), 0);
   int64_t offset = 0;
   while (true) {
