@@ -1,9 +1,9 @@
 #include "weightloom/execute/arena.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 #include <sys/mman.h>
-
-#include <utility>
 
 #include "weightloom/base/byte_size.h"
 #include "weightloom/base/checked.h"

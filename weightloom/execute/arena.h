@@ -1,5 +1,5 @@
-// One anonymous mapping for results, on transparent huge pages where the system has them: page faults,
-// not copying, are what loaders pay for.
+// One anonymous mapping for results, on transparent huge pages where the system has them: page
+// faults, not copying, are what loaders pay for.
 #pragma once
 
 #include <cstddef>

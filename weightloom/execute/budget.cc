@@ -1,8 +1,5 @@
 #include "weightloom/execute/budget.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -10,6 +7,9 @@
 #include <string>
 #include <string_view>
 #include <thread>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace weightloom {
 namespace {

@@ -1,8 +1,9 @@
 // Convert: a checkpoint becomes a folder or a file in another layout, durable and in one step.
 //
-// Everything is built in a work folder beside DST (`.DST.weightloom-work`), synced, and put in place by one
-// rename (an exchange when DST exists). Until then DST is as it was; after a kill it is the old or the new
-// one, whole. A journal in the work folder lets a run with `resume` continue where a killed one stood.
+// Everything is built in a work folder beside DST (`.DST.weightloom-work`), synced, and put in
+// place by one rename (an exchange when DST exists). Until then DST is as it was; after a kill it
+// is the old or the new one, whole. A journal in the work folder lets a run with `resume` continue
+// where a killed one stood.
 #pragma once
 
 #include <cstdint>
@@ -33,19 +34,19 @@ struct ConvertReport {
   int64_t bytes_read = 0;
   int64_t bytes_written = 0;
   int64_t peak_working_bytes = 0;
-  int64_t resumed_bytes = 0;       // of targets that an earlier run had made
-  std::vector<Finding> findings;   // the conversion's and the output's reports
+  int64_t resumed_bytes = 0;      // of targets that an earlier run had made
+  std::vector<Finding> findings;  // the conversion's and the output's reports
 };
 
-/// The files that `conversion` would be written to. A destination that ends in ".safetensors" is one file.
-/// Errors: usage, format.
+/// The files that `conversion` would be written to. A destination that ends in ".safetensors" is
+/// one file. Errors: usage, format.
 ShardLayout output_layout(const Syscalls& calls, const Conversion& conversion,
                           const std::string& destination, const OutputOptions& output);
 
-/// Errors: plan if the conversion is refused; exists, permission, no_space, io, cancelled. After any
-/// of them DST is as it was.
-ConvertReport convert(const Syscalls& calls, const Checkpoint& source,
-                      const Conversion& conversion, bool lenient, const std::string& destination,
-                      const OutputOptions& output, const RunOptions& run);
+/// Errors: plan if the conversion is refused; exists, permission, no_space, io, cancelled. After
+/// any of them DST is as it was.
+ConvertReport convert(const Syscalls& calls, const Checkpoint& source, const Conversion& conversion,
+                      bool lenient, const std::string& destination, const OutputOptions& output,
+                      const RunOptions& run);
 
 }  // namespace weightloom

@@ -89,8 +89,8 @@ class Execution {
         spans.push_back(memory.subspan(as_size(read.tile_offset), as_size(read.size_bytes)));
         end += read.size_bytes;
       }
-      files_.get(first.file).read_at(std::span<const std::span<std::byte>>(spans),
-                                     first.file_offset);
+      files_.get(first.file)
+          .read_at(std::span<const std::span<std::byte>>(spans), first.file_offset);
     }
   }
 

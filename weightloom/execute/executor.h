@@ -1,5 +1,5 @@
-// The executor: makes each tile of a schedule and hands it to a sink. Load, convert and verify are this
-// with other sinks.
+// The executor: makes each tile of a schedule and hands it to a sink. Load, convert and verify are
+// this with other sinks.
 #pragma once
 
 #include <cstddef>

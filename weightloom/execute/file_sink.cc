@@ -59,7 +59,8 @@ void FileSink::deliver(size_t index, const Tile& tile, std::span<const std::byte
   file.start_writeback(tile.begin_bytes, tile.size_bytes);
   const std::optional<size_t> mark = note_done(index);
   if (!mark) return;
-  // One worker waits for the disk; the others go on. A mark that comes meanwhile is left to finish().
+  // One worker waits for the disk; the others go on. A mark that comes meanwhile is left to
+  // finish().
   const std::unique_lock lock(durable_mutex_, std::try_to_lock);
   if (lock.owns_lock()) make_durable(*mark);
 }

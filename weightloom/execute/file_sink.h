@@ -19,8 +19,8 @@ namespace weightloom {
 /// Thread safety: as TileSink.
 class FileSink : public TileSink {
  public:
-  /// Creates the files in `folder` at their full size with their headers; with `first_tile` > 0 keeps
-  /// what an earlier run wrote. Borrows all arguments.
+  /// Creates the files in `folder` at their full size with their headers; with `first_tile` > 0
+  /// keeps what an earlier run wrote. Borrows all arguments.
   FileSink(const Syscalls& calls, const std::string& folder, const ShardLayout& layout,
            std::span<const Tile> tiles, size_t first_tile, Journal& journal);
 
@@ -44,11 +44,11 @@ class FileSink : public TileSink {
 
   std::mutex done_mutex_;
   std::vector<bool> done_;
-  size_t done_before_;      // all tiles before it are delivered
+  size_t done_before_;  // all tiles before it are delivered
   size_t next_mark_ = 0;
 
   std::mutex durable_mutex_;
-  size_t durable_before_;   // all tiles before it are durable
+  size_t durable_before_;  // all tiles before it are durable
 };
 
 }  // namespace weightloom

@@ -1,10 +1,10 @@
 #include "weightloom/execute/journal.h"
 
-#include <fmt/format.h>
-
 #include <span>
 #include <sstream>
 #include <string_view>
+
+#include <fmt/format.h>
 
 namespace weightloom {
 namespace {
@@ -23,17 +23,16 @@ void write_text(const File& file, std::string_view text, int64_t offset) {
   file.write_at(std::as_bytes(std::span(text)), offset);
 }
 
-/// Takes in one whole line after the first.
+/// Takes in one whole line after the first; what is no line of ours says nothing.
 void read_line(const std::string& line, JournalState& state) {
   std::istringstream words(line);
   std::string verb;
   words >> verb;
-  if (verb == "tiles") {
-    words >> state.tiles;
-  } else if (verb == "publish") {
-    PathIdentity identity;
-    words >> identity.first >> identity.second;
-    state.publish = identity;
+  if (int64_t tiles = 0; verb == "tiles" && words >> tiles && words.eof() && tiles >= 0) {
+    state.tiles = tiles;
+  }
+  if (PathIdentity id; verb == "publish" && words >> id.first >> id.second && words.eof()) {
+    state.publish = id;
   }
 }
 
@@ -47,8 +46,7 @@ Journal Journal::create(const Syscalls& calls, const std::string& path,
   return journal;
 }
 
-Journal Journal::resume(const Syscalls& calls, const std::string& path,
-                        const JournalState& state) {
+Journal Journal::resume(const Syscalls& calls, const std::string& path, const JournalState& state) {
   // Written anew, so that a torn last line cannot join the next one.
   const std::string text = text_of(state);
   File file = File::open_write(calls, path);

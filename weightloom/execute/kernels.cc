@@ -63,7 +63,8 @@ void copy_plane(const Axis& a, const Axis& b, int64_t size, const std::byte* fro
   }
 }
 
-/// The axis that steps least on the source side, if it is not the last one: the partner of a transpose.
+/// The axis that steps least on the source side, if it is not the last one: the partner of a
+/// transpose.
 int64_t transpose_partner(std::span<const Axis> axes) noexcept {
   int64_t best = static_cast<int64_t>(axes.size()) - 1;
   for (int64_t i = best; i-- > 0;) {

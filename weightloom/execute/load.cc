@@ -1,11 +1,11 @@
 #include "weightloom/execute/load.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "weightloom/base/checked.h"
 #include "weightloom/base/error.h"
@@ -31,8 +31,8 @@ class MemorySink : public TileSink {
   }
 
   std::span<std::byte> memory_for(const Tile& tile) override {
-    return spaces_[static_cast<size_t>(tile.space)].subspan(
-        static_cast<size_t>(tile.begin_bytes), static_cast<size_t>(tile.size_bytes));
+    return spaces_[static_cast<size_t>(tile.space)].subspan(static_cast<size_t>(tile.begin_bytes),
+                                                            static_cast<size_t>(tile.size_bytes));
   }
 
   void deliver(size_t, const Tile& tile, std::span<const std::byte>) override {
@@ -77,8 +77,7 @@ void sort_by_source(const CopyProgram& program, std::vector<Tile>& tiles) {
 RunStatistics load_spaces(const Syscalls& calls, const CopyProgram& program,
                           std::span<const std::span<std::byte>> spaces,
                           std::span<const Placement> placements, const LoadOptions& options) {
-  const ScheduleLimits limits =
-      limits_for(options.run.memory_budget_bytes, options.run.threads);
+  const ScheduleLimits limits = limits_for(options.run.memory_budget_bytes, options.run.threads);
   std::vector<Tile> tiles = make_schedule(program, placements, limits);
   sort_by_source(program, tiles);
   MemorySink sink(program, spaces, options.complete);
@@ -106,19 +105,17 @@ LoadedTensors load(const Syscalls& calls, const CopyProgram& program, const Load
 }
 
 RunStatistics load_into(const Syscalls& calls, const CopyProgram& program,
-                        std::span<const std::span<std::byte>> buffers,
-                        const LoadOptions& options) {
+                        std::span<const std::span<std::byte>> buffers, const LoadOptions& options) {
   if (buffers.size() != program.targets().size()) {
-    throw Error(ErrorCode::usage, fmt::format("{} buffers for {} targets", buffers.size(),
-                                              program.targets().size()));
+    throw Error(ErrorCode::usage,
+                fmt::format("{} buffers for {} targets", buffers.size(), program.targets().size()));
   }
   std::vector<Placement> placements;
   for (size_t i = 0; i < buffers.size(); ++i) {
     const ProgramTarget& target = program.targets()[i];
     if (static_cast<int64_t>(buffers[i].size()) != target.size_bytes) {
       throw Error(ErrorCode::usage, fmt::format("the buffer for '{}' has {} bytes, needed {}",
-                                                target.name, buffers[i].size(),
-                                                target.size_bytes));
+                                                target.name, buffers[i].size(), target.size_bytes));
     }
     placements.push_back({static_cast<int32_t>(i), 0});
   }

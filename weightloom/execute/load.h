@@ -14,7 +14,8 @@
 
 namespace weightloom {
 
-/// Called when all bytes of target `index` are in place, from worker threads, never from two at once.
+/// Called when all bytes of target `index` are in place, from worker threads, never from two at
+/// once.
 using TargetComplete = std::function<void(size_t index)>;
 
 struct LoadOptions {
@@ -34,7 +35,8 @@ struct LoadedTensors {
 LoadedTensors load(const Syscalls& calls, const CopyProgram& program, const LoadOptions& options);
 
 /// Loads into the caller's buffers, one per target, each of exactly its size in bytes.
-/// Errors: as load, and usage if a size disagrees. After an error the buffers' contents are undefined.
+/// Errors: as load, and usage if a size disagrees. After an error the buffers' contents are
+/// undefined.
 RunStatistics load_into(const Syscalls& calls, const CopyProgram& program,
                         std::span<const std::span<std::byte>> buffers, const LoadOptions& options);
 

@@ -9,7 +9,7 @@
 namespace weightloom {
 
 struct Progress {
-  int64_t bytes_done = 0;   // of targets, resumed ones included
+  int64_t bytes_done = 0;  // of targets, resumed ones included
   int64_t bytes_total = 0;
   std::string_view tensor;  // one that was just worked on
 };
@@ -18,7 +18,7 @@ struct Progress {
 using ProgressCallback = std::function<void(const Progress&)>;
 
 struct RunOptions {
-  int threads = 4;  // 1: synchronous, in order
+  int threads = 4;                                 // 1: synchronous, in order
   int64_t memory_budget_bytes = int64_t{1} << 30;  // staging and tiles of all workers
   ProgressCallback progress;
   std::stop_token stop;

@@ -1,7 +1,5 @@
 #include "weightloom/execute/verify.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -9,6 +7,8 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "weightloom/base/file.h"
 #include "weightloom/execute/executor.h"
@@ -39,8 +39,7 @@ std::vector<ProgramFile> files_of(const Checkpoint& checkpoint) {
 class CompareSink : public TileSink {
  public:
   /// `stored[i]`: the tensor of A that target i must equal.
-  CompareSink(const Syscalls& calls, const Checkpoint& a,
-              std::vector<const StoredTensor*> stored)
+  CompareSink(const Syscalls& calls, const Checkpoint& a, std::vector<const StoredTensor*> stored)
       : files_(files_of(a)), open_(calls, files_), stored_(std::move(stored)) {}
 
   std::span<std::byte> memory_for(const Tile&) override { return {}; }
@@ -95,8 +94,8 @@ RunStatistics run_program(const Syscalls& calls, const CopyProgram& program, Til
 }
 
 bool have_equal_specs(const Checkpoint& a, const Checkpoint& b) {
-  return std::equal(a.tensors().begin(), a.tensors().end(), b.tensors().begin(),
-                    b.tensors().end(), [](const StoredTensor& x, const StoredTensor& y) {
+  return std::equal(a.tensors().begin(), a.tensors().end(), b.tensors().begin(), b.tensors().end(),
+                    [](const StoredTensor& x, const StoredTensor& y) {
                       return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape;
                     });
 }
@@ -128,8 +127,8 @@ class Comparison {
     const SideFacts facts_a = read_side_facts(calls_, a_);
     const SideFacts facts_b = read_side_facts(calls_, b_);
     for (const auto& [checkpoint, facts] : {std::pair(&a_, &facts_a), std::pair(&b_, &facts_b)}) {
-      const MappingChoice choice = choose_mapping(calls_, *checkpoint, *facts, selection_.mapping,
-                                                  registry_, false);
+      const MappingChoice choice =
+          choose_mapping(calls_, *checkpoint, *facts, selection_.mapping, registry_, false);
       if (choice.mapping.empty()) continue;
       const Side side = detect_side(a_, facts_a, choice.mapping);
       if (side != Side::unknown) return side;
@@ -153,13 +152,13 @@ class Comparison {
 
   bool agrees(const StoredTensor& a, const ProgramTarget& b) {
     if (a.dtype != b.dtype) {
-      add(a.name, "dtype", fmt::format("'{}' is {} in A, {} in B", a.name, to_string(a.dtype),
-                                       to_string(b.dtype)));
+      add(a.name, "dtype",
+          fmt::format("'{}' is {} in A, {} in B", a.name, to_string(a.dtype), to_string(b.dtype)));
       return false;
     }
     if (a.shape != b.shape) {
-      add(a.name, "shape", fmt::format("'{}' is {} in A, {} in B", a.name, to_string(a.shape),
-                                       to_string(b.shape)));
+      add(a.name, "shape",
+          fmt::format("'{}' is {} in A, {} in B", a.name, to_string(a.shape), to_string(b.shape)));
       return false;
     }
     return true;

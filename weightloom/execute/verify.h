@@ -13,8 +13,8 @@
 
 namespace weightloom {
 
-/// One way in which two checkpoints differ: code `only_in_a`, `only_in_b`, `dtype`, `shape` or `values`
-/// (with the first differing byte).
+/// One way in which two checkpoints differ: code `only_in_a`, `only_in_b`, `dtype`, `shape` or
+/// `values` (with the first differing byte).
 struct Difference {
   std::string tensor;
   std::string code;
@@ -23,7 +23,7 @@ struct Difference {
 
 struct VerifyReport {
   bool equal = true;
-  int64_t tensors = 0;         // compared, or read
+  int64_t tensors = 0;  // compared, or read
   int64_t bytes = 0;
   std::vector<Difference> differences;  // by tensor
   std::vector<Finding> findings;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -58,7 +59,11 @@ void for_each_item(int threads, size_t first, size_t count, std::stop_token stop
   const size_t workers = std::min(static_cast<size_t>(std::max(threads, 1)), items);
   {
     std::vector<std::jthread> others;
-    for (size_t i = 1; i < workers; ++i) others.emplace_back([&crew, i] { crew.run(i); });
+    try {
+      for (size_t i = 1; i < workers; ++i) others.emplace_back([&crew, i] { crew.run(i); });
+    } catch (const std::system_error&) {
+      // The system gives no more threads: those that are there do it.
+    }
     crew.run(0);
   }
   crew.rethrow();

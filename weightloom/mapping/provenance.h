@@ -27,7 +27,7 @@ struct OriginalFile {
 ///   "text"}}`;
 /// texts of files stand there whole, as strings.
 struct Provenance {
-  std::string layout;          // "hub" or "runtime": what this folder holds
+  std::string layout;          // "hub", "runtime" or "unknown": what this folder holds
   Mapping mapping;             // whole, so that a later release with other rules still goes back
   std::vector<int64_t> fired;  // transforms that fired, by place in the mapping
   std::string config_json;     // the config.json the mapping's operations were resolved with; ""
@@ -35,7 +35,8 @@ struct Provenance {
   std::optional<std::pair<std::string, std::string>> index;  // name and text, verbatim
 };
 
-/// Errors: format, naming `file`; also if the mapping does not have the hash the record states.
+/// Errors: format, naming `file`; also if the mapping does not have the hash the record states, or
+/// the name of an original file could lead out of a folder.
 Provenance parse_provenance(std::string_view json, std::string_view file);
 /// Stable: equal records give equal bytes.
 std::string format_provenance(const Provenance& provenance);
