@@ -293,7 +293,8 @@ class Planner {
     }
     Provenance& record = result_.provenance;
     record.layout = std::string(to_string(result_.to));
-    record.mapping = choice_.mapping;
+    record.mapping =
+        choice_.mapping.empty() ? Mapping(choice_.label, {}) : choice_.mapping;
     record.config_json = facts_.config_json;
     for (size_t i = 0; i < fired_.size() && result_.to == Side::runtime; ++i) {
       if (fired_[i] > 0) record.fired.push_back(static_cast<int64_t>(i));
