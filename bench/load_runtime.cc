@@ -1,13 +1,13 @@
 // Loads a checkpoint into memory in the runtime layout and prints what it took.
 // usage: load_runtime SRC [--budget BYTES] [--threads N]
 // Prints:  SECONDS s, BYTES bytes, GiB/s, peak PEAK bytes resident
-#include <fmt/format.h>
-#include <sys/resource.h>
-
 #include <chrono>
 #include <cstdlib>
 #include <string>
 #include <string_view>
+
+#include <fmt/format.h>
+#include <sys/resource.h>
 
 #include "weightloom/base/byte_size.h"
 #include "weightloom/execute/budget.h"
@@ -50,8 +50,7 @@ void load_and_report(const Arguments& arguments) {
       Checkpoint::open(system_calls(), arguments.source, arguments.run.threads);
   Selection selection;
   selection.to = Side::runtime;
-  const Conversion plan =
-      plan_conversion(system_calls(), source, selection, Registry::built_in());
+  const Conversion plan = plan_conversion(system_calls(), source, selection, Registry::built_in());
   if (plan.is_refused(false)) throw refusal_of(plan.findings, false);
   const LoadedTensors model = load(system_calls(), plan.program, {arguments.run, {}});
   const double seconds =

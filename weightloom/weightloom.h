@@ -3,19 +3,19 @@
 //   #include "weightloom/weightloom.h"
 //   using namespace weightloom;
 //   Checkpoint source = Checkpoint::open(system_calls(), "Mixtral-8x7B");
-//   Conversion plan = plan_conversion(system_calls(), source, {.to = Side::runtime}, Registry::built_in());
-//   if (plan.is_refused(false)) throw refusal_of(plan.findings, false);
+//   Conversion plan = plan_conversion(system_calls(), source, {.to = Side::runtime},
+//   Registry::built_in()); if (plan.is_refused(false)) throw refusal_of(plan.findings, false);
 //   LoadedTensors model = load(system_calls(), plan.program, {});
 //   // model.tensors[i] holds plan.program.targets()[i].
 #pragma once
 
-#include "weightloom/base/error.h"            // Error, Finding
-#include "weightloom/base/syscalls.h"         // system_calls(), the file seam
-#include "weightloom/execute/convert.h"       // convert: checkpoint → folder or file
-#include "weightloom/execute/load.h"          // load, load_into: checkpoint → memory
-#include "weightloom/execute/verify.h"        // verify_readable, verify_equal
-#include "weightloom/mapping/registry.h"      // Registry, Mapping
-#include "weightloom/plan/conversion.h"       // plan_conversion: checkpoint + selection → program
-#include "weightloom/plan/cost.h"             // Cost
-#include "weightloom/plan/interpret.h"        // the reference interpreter
+#include "weightloom/base/error.h"              // Error, Finding
+#include "weightloom/base/syscalls.h"           // system_calls(), the file seam
+#include "weightloom/execute/convert.h"         // convert: checkpoint → folder or file
+#include "weightloom/execute/load.h"            // load, load_into: checkpoint → memory
+#include "weightloom/execute/verify.h"          // verify_readable, verify_equal
+#include "weightloom/mapping/registry.h"        // Registry, Mapping
+#include "weightloom/plan/conversion.h"         // plan_conversion: checkpoint + selection → program
+#include "weightloom/plan/cost.h"               // Cost
+#include "weightloom/plan/interpret.h"          // the reference interpreter
 #include "weightloom/safetensors/checkpoint.h"  // Checkpoint::open

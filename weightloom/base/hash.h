@@ -8,8 +8,7 @@
 namespace weightloom {
 
 /// FNV-1a, 64 bits.  Source: Fowler, Noll, Vo; RFC 9923.
-constexpr uint64_t fnv1a64(std::string_view text,
-                           uint64_t state = 0xcbf29ce484222325) noexcept {
+constexpr uint64_t fnv1a64(std::string_view text, uint64_t state = 0xcbf29ce484222325) noexcept {
   for (const char c : text) state = (state ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return state;
 }

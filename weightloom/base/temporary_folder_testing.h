@@ -35,7 +35,8 @@ class TemporaryFolder {
   std::string path_;
 };
 
-/// For tests that make thousands of files: where files live in memory, if the system has such a place.
+/// For tests that make thousands of files: where files live in memory, if the system has such a
+/// place.
 inline std::string fast_temporary_parent() {
   const std::string memory = "/dev/shm/";
   return system_calls().access(memory, W_OK | X_OK) == 0 ? memory : testing::TempDir();

@@ -63,6 +63,7 @@ class CommandParser {
   void add(Command& command) {
     CLI::App* verb = app_.add_subcommand(command.name(), command.summary());
     verb->group("Verbs");
+    verb->get_help_ptr()->group("Flags");
     verb->footer(command.examples());
     command.declare(*verb);
   }
@@ -116,7 +117,7 @@ class Session {
     try {
       tell(error);
     } catch (const std::exception&) {
-      // Neither stream takes the message; the exit code still says that it failed.
+      return ExitCode::refused;  // neither stream takes the message; the code still says it
     }
     if (error.code() == ErrorCode::usage) return ExitCode::wrong_usage;
     if (error.code() == ErrorCode::cancelled || command() == nullptr) return ExitCode::refused;

@@ -1,7 +1,6 @@
 #include "weightloom/cli/convert_command.h"
 
 #include <chrono>
-#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -27,7 +27,7 @@ bool repeats_its_finding(const Error& error) {
 
 std::string failure_text(const std::string& who, const Error& error, bool lenient,
                          const Terminal& on) {
-  const std::string closing = closing_line(who, error, on);
+  std::string closing = closing_line(who, error, on);
   if (repeats_its_finding(error)) return closing;
   return findings_text(error.findings(), lenient, on) + closing;
 }

@@ -61,12 +61,12 @@ void write_findings(JsonWriter& json, std::span<const Finding> findings) {
 }
 
 FindingGroups group_findings(std::span<const Finding> findings, bool lenient) {
-  static constexpr std::array<std::string_view, 3> kMissing = {
-      "missing_source", "target_not_written", "required_unmatched"};
+  static constexpr std::array<std::string_view, 4> kMissing = {
+      "missing_source", "index_gap", "target_not_written", "required_unmatched"};
   static constexpr std::array<std::string_view, 3> kUnexpected = {
-      "source_not_used", "not_in_record", "source_used_twice"};
-  static constexpr std::array<std::string_view, 2> kMismatched = {"dtype_mismatch",
-                                                                  "shape_mismatch"};
+      "source_not_used", "not_in_record", "unindexed_tensor"};
+  static constexpr std::array<std::string_view, 3> kMismatched = {
+      "shape_mismatch", "dtype_mismatch", "count_mismatch"};
   FindingGroups groups;
   for (const Finding& finding : findings) {
     (is_refusal(finding, lenient) ? groups.errors : groups.notes).push_back(finding);

@@ -1,6 +1,5 @@
 #include "weightloom/cli/inspect_command.h"
 
-#include <array>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -80,7 +79,7 @@ std::string as_json(const Inspection& seen) {
 
 std::string model_text(const ModelConfig& config) {
   if (!config.present()) return "unknown (no config.json)";
-  const std::string type = config.model_type().empty() ? "no model_type" : config.model_type();
+  std::string type = config.model_type().empty() ? "no model_type" : config.model_type();
   if (config.architectures().empty()) return type;
   return fmt::format("{} ({})", type, fmt::join(config.architectures(), ", "));
 }
@@ -93,7 +92,7 @@ std::string mapping_text(const Inspection& seen) {
   return fmt::format("{}; the names are those of the {} layout", label, to_string(seen.side));
 }
 
-/// "BF16 995 (86.99 GiB), F32 3 (12.0 KiB)", the largest dtypes last in safetensors' order.
+/// "F32 in 3 tensors (12.0 KiB), BF16 in 995 tensors (86.99 GiB)", in the order of dtypes.
 std::string dtypes_text(const Checkpoint& checkpoint) {
   struct Share {
     int64_t tensors = 0;
@@ -106,6 +105,7 @@ std::string dtypes_text(const Checkpoint& checkpoint) {
     share.bytes += tensor.size_bytes;
   }
   std::vector<std::string> parts;
+  parts.reserve(shares.size());
   for (const auto& [dtype, share] : shares) {
     parts.push_back(fmt::format("{} in {} ({})", to_string(dtype),
                                 count_text(share.tensors, "tensor"),

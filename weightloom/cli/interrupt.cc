@@ -41,7 +41,7 @@ void uninstall() {
   std::signal(SIGTERM, SIG_DFL);
 }
 
-void wait_for_messages(std::stop_source source) {
+void wait_for_messages(const std::stop_source& source) {
   for (char message = 0; message != kQuit;) {
     if (read(pipe_ends[0], &message, 1) == 1) {
       if (message == kStop) source.request_stop();

@@ -16,8 +16,9 @@ std::optional<int64_t> number_in(std::string_view component) {
   if (component.empty() || (component.size() > 1 && component[0] == '0')) return std::nullopt;
   if (component[0] < '0' || component[0] > '9') return std::nullopt;
   int64_t number = 0;
-  const char* end = component.data() + component.size();
-  const auto [stop, error] = std::from_chars(component.data(), end, number);
+  const char* begin = &component.front();
+  const char* end = begin + component.size();
+  const auto [stop, error] = std::from_chars(begin, end, number);
   if (error != std::errc() || stop != end) return std::nullopt;
   return number;
 }

@@ -54,7 +54,7 @@ std::string progress_line(const ProgressState& state, int columns) {
   const Progress& progress = state.progress;
   const double fraction = fraction_of(progress);
   const std::string line = fmt::format(
-      "{:3}% {}  {} of {}  {}  {} left  {} memory  {}", static_cast<int>(fraction * 100),
+      "{:3}% {}  {:>10} of {}  {:>12}  {:>7} left  {} memory  {}", static_cast<int>(fraction * 100),
       bar_of(fraction), format_byte_size(progress.bytes_done),
       format_byte_size(progress.bytes_total),
       format_rate(progress.bytes_done - state.resumed_bytes, state.seconds), time_left(state),

@@ -19,8 +19,8 @@ struct ProgressState {
   int64_t resumed_bytes = 0;  // done before it: they say nothing about speed
   int64_t resident_bytes = 0;
 };
-/// ` 45% [#########...........]  1.53 GiB of 3.40 GiB  1.20 GiB/s  0:02 left  312 MiB memory name`,
-/// cut to `columns`.
+/// ` 45% [#########...........]   1.53 GiB of 3.40 GiB   1.20 GiB/s     0:02 left  312 MiB memory
+/// NAME` on one line, cut to `columns`; the fields that change keep their places.
 std::string progress_line(const ProgressState& state, int columns);
 /// "0:07", "12:30", "1:02:03".
 std::string format_duration(int64_t seconds);

@@ -10,13 +10,13 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 TEST(ProgressBarTest, SaysShareRateTimeLeftAndMemory) {
   const ProgressState state = {{30 * kMiB, 40 * kMiB, "model.norm.weight"}, 3.0, 0, 5 * kMiB};
   EXPECT_EQ(progress_line(state, 200),
-            " 75% [###############.....]  30.00 MiB of 40.00 MiB  10.00 MiB/s  0:01 left  "
+            " 75% [###############.....]   30.00 MiB of 40.00 MiB   10.00 MiB/s     0:01 left  "
             "5.00 MiB memory  model.norm.weight");
 }
 
 TEST(ProgressBarTest, ResumedBytesSayNothingAboutSpeed) {
   const ProgressState state = {{30 * kMiB, 40 * kMiB, "t"}, 2.0, 20 * kMiB, 0};
-  EXPECT_NE(progress_line(state, 200).find("5.00 MiB/s  0:02 left"), std::string::npos);
+  EXPECT_NE(progress_line(state, 200).find("5.00 MiB/s     0:02 left"), std::string::npos);
 }
 
 TEST(ProgressBarTest, IsCutToTheTerminal) {
@@ -26,8 +26,9 @@ TEST(ProgressBarTest, IsCutToTheTerminal) {
 
 TEST(ProgressBarTest, WithoutProgressThereIsNoRate) {
   const ProgressState state = {{0, 10, "t"}, 0, 0, 0};
-  EXPECT_EQ(progress_line(state, 200),
-            "  0% [....................]  0 B of 10 B  -  - left  0 B memory  t");
+  EXPECT_EQ(
+      progress_line(state, 200),
+      "  0% [....................]         0 B of 10 B             -        - left  0 B memory  t");
 }
 
 TEST(ProgressBarTest, Durations) {

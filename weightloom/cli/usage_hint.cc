@@ -49,7 +49,7 @@ Error unknown_argument(const CLI::App& app, const CLI::App* verb, const std::str
 /// What CLI11 says of a flag with too few or too many values: `--flag: 1 required TEXT missing`, or
 /// `--flag: At Most 1 required but received 2`.
 std::string plain_words(const CLI::ParseError& error) {
-  const std::string said = error.what();
+  std::string said = error.what();
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) == nullptr) return said;
   const std::string flag = said.substr(0, said.find(':'));
   if (said.find("At Most") != std::string::npos) return flag + " is given more than once";

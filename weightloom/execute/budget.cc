@@ -59,8 +59,8 @@ int64_t lowered_by_groups(const Syscalls& calls, int64_t limit, const std::strin
 
 int64_t memory_limit(const Syscalls& calls) {
   int64_t limit = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  limit = lowered_by_groups(calls, limit, "/sys/fs/cgroup", cgroup_path(calls, "\n0::"),
-                            "/memory.max");
+  limit =
+      lowered_by_groups(calls, limit, "/sys/fs/cgroup", cgroup_path(calls, "\n0::"), "/memory.max");
   return lowered_by_groups(calls, limit, "/sys/fs/cgroup/memory", cgroup_path(calls, ":memory:"),
                            "/memory.limit_in_bytes");
 }

@@ -22,7 +22,8 @@ class Kernel : public ForwardingSyscalls {
 
   int open(const std::string& path, int, uint32_t) const override {
     const auto file = files_.find(path);
-    return file == files_.end() ? -ENOENT : 1000 + static_cast<int>(std::distance(files_.begin(), file));
+    return file == files_.end() ? -ENOENT
+                                : 1000 + static_cast<int>(std::distance(files_.begin(), file));
   }
   int close(int) const override { return 0; }
   int64_t pread(int fd, std::span<std::byte> buffer, int64_t) const override {

@@ -102,8 +102,7 @@ TEST_F(DestinationTest, APathWithoutANameOfItsOwnIsRefused) {
 TEST_F(DestinationTest, AFolderThatMayNotBeWrittenIsRefused) {
   FaultSyscalls calls(quick_calls());
   calls.fail_every(CallKind::access, EACCES);
-  EXPECT_EQ(refused(job(at("hub"), at("out"), Side::runtime), calls).code(),
-            ErrorCode::permission);
+  EXPECT_EQ(refused(job(at("hub"), at("out"), Side::runtime), calls).code(), ErrorCode::permission);
 }
 
 TEST_F(DestinationTest, WhereFoldersCannotBeExchangedOverwriteIsRefusedBeforeWork) {
@@ -255,8 +254,8 @@ TEST_F(DestinationTest, OldWeightsNeverMixWithFilesThatHaveNoIndex) {
   Job back = job(at("runtime"), at("out"), Side::hub);
   back.output.overwrite = true;
   run(back);
-  EXPECT_THAT(names("out"), ElementsAre("config.json", "odd.safetensors", "tokenizer.json",
-                                        "weightloom.json"));
+  EXPECT_THAT(names("out"),
+              ElementsAre("config.json", "odd.safetensors", "tokenizer.json", "weightloom.json"));
   EXPECT_EQ(files("out")["odd.safetensors"], odd["odd.safetensors"]);
 }
 

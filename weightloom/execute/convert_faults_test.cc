@@ -1,5 +1,5 @@
-// Conversions under faults: every call failing, every call the last one before a kill or a power cut.
-// After each, DST is exactly the old or exactly the new one, and the next run succeeds.
+// Conversions under faults: every call failing, every call the last one before a kill or a power
+// cut. After each, DST is exactly the old or exactly the new one, and the next run succeeds.
 #include <cerrno>
 #include <functional>
 #include <optional>
@@ -127,8 +127,8 @@ class ConvertFaultsTest : public ::testing::TestWithParam<Story> {
   /// After a kill: --resume must end with the files of an undisturbed run.
   void expect_resumes(const Stage& stage) const {
     // Of a run killed between removing its journal and its empty work folder nothing is left to do.
-    const bool finished = stage.now() == reference_.made &&
-                          (!stage.has_work() || read_folder(stage.work())->empty());
+    const bool finished =
+        stage.now() == reference_.made && (!stage.has_work() || read_folder(stage.work())->empty());
     if (finished) return;
     const auto error = refusal_of([&] { run(stage.the_job(true)); });
     EXPECT_FALSE(error) << error->what();

@@ -102,9 +102,9 @@ TEST_F(ConvertTest, ShardsAreFilledUpToTheSizeGiven) {
   sharded.output.max_shard_bytes = 200;
   sharded.output.max_shard_given = true;
   const ConvertReport report = run(sharded);
-  EXPECT_THAT(report.files, ElementsAre("model-00001-of-00003.safetensors",
-                                        "model-00002-of-00003.safetensors",
-                                        "model-00003-of-00003.safetensors"));
+  EXPECT_THAT(report.files,
+              ElementsAre("model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
+                          "model-00003-of-00003.safetensors"));
   EXPECT_EQ(read_tensors(at("out")), runtime_tensors());
 }
 

@@ -55,10 +55,10 @@ inline Tensors read_tensors(const std::string& path) {
   for (const StoredTensor& tensor : checkpoint.tensors()) {
     const auto& file = checkpoint.files()[static_cast<size_t>(tensor.file)];
     const std::string text = read_whole_file(system_calls(), file.path);
-    tensors[tensor.name] = tensor_text(
-        tensor.dtype, tensor.shape,
-        std::string_view(text).substr(static_cast<size_t>(tensor.offset_bytes),
-                                      static_cast<size_t>(tensor.size_bytes)));
+    tensors[tensor.name] =
+        tensor_text(tensor.dtype, tensor.shape,
+                    std::string_view(text).substr(static_cast<size_t>(tensor.offset_bytes),
+                                                  static_cast<size_t>(tensor.size_bytes)));
   }
   return tensors;
 }

@@ -1,5 +1,5 @@
-// Bytes become a seed, a scale, limits and a number of threads; the executor must make of the random
-// program what the reference interpreter makes of it, within its limits.
+// Bytes become a seed, a scale, limits and a number of threads; the executor must make of the
+// random program what the reference interpreter makes of it, within its limits.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -21,9 +21,9 @@
 namespace weightloom {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::RandomProgram;
 using testing::test_seed;
-using ::testing::HasSubstr;
 
 constexpr ScheduleLimits kDefault{};
 constexpr ScheduleLimits kTiny{.tile_bytes = 7, .worker_bytes = 32};
@@ -113,11 +113,11 @@ TEST_F(ExecutorTest, MakesTheTilesFromTheFirstGivenOn) {
 RandomProgram two_files(const std::string& folder) {
   RandomProgram result;
   result.files = {Bytes(100, std::byte{1}), Bytes(50, std::byte{2})};
-  result.program = CopyProgram(
-      {{"0", join_path(folder, "0"), {}}, {"1", join_path(folder, "1"), {}}},
-      {{"a", DType::U8, {100}, 0, 0, 100}, {"b", DType::U8, {50}, 1, 0, 50}},
-      {{"ta", DType::U8, {100}, 100, {{0, 0, 0, 0, {{100, 1, 1}}}}, true},
-       {"tb", DType::U8, {50}, 50, {{1, 0, 0, 0, {{50, 1, 1}}}}, true}});
+  result.program =
+      CopyProgram({{"0", join_path(folder, "0"), {}}, {"1", join_path(folder, "1"), {}}},
+                  {{"a", DType::U8, {100}, 0, 0, 100}, {"b", DType::U8, {50}, 1, 0, 50}},
+                  {{"ta", DType::U8, {100}, 100, {{0, 0, 0, 0, {{100, 1, 1}}}}, true},
+                   {"tb", DType::U8, {50}, 50, {{1, 0, 0, 0, {{50, 1, 1}}}}, true}});
   return result;
 }
 
@@ -126,9 +126,7 @@ TEST_F(ExecutorTest, AReadThatFailsNamesTheFile) {
   for (CallKind kind : {CallKind::open, CallKind::fstat, CallKind::pread}) {
     FaultSyscalls calls;
     calls.fail_call(kind, 1, EIO);
-    const auto error = refusal_of([&] {
-      testing::executed(calls, program, kDefault, threads(1));
-    });
+    const auto error = refusal_of([&] { testing::executed(calls, program, kDefault, threads(1)); });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), ErrorCode::io);
     EXPECT_THAT(error->what(), HasSubstr(folder_ / "1"));

@@ -67,7 +67,8 @@ TEST_F(JournalTest, ALineThatIsNoneOfOursSaysNothing) {
 }
 
 TEST_F(JournalTest, ZerosOfALostAppendSayNothing) {
-  const auto state = read("weightloom.journal/1 ab\ntiles 5\n" + std::string(8, '\0') + "\ntiles 6\n");
+  const auto state =
+      read("weightloom.journal/1 ab\ntiles 5\n" + std::string(8, '\0') + "\ntiles 6\n");
   EXPECT_EQ(state->tiles, 6);
 }
 

@@ -107,7 +107,9 @@ TEST(KernelsTest, TransposesThatBlocksDoNotDivideAreCopiedPointwise) {
 TEST(KernelsTest, ATransposeBelowAnOuterAxisIsCopiedPointwise) {
   for (int64_t width : {1, 2, 4}) {
     Region region = transpose_of(33, 5, width);
-    region.axes.insert(region.axes.begin(), {3, 33 * 5 * width + 1, 33 * 5 * width + 7});
+    AxisList axes{{3, 33 * 5 * width + 1, 33 * 5 * width + 7}};
+    for (const Axis& axis : region.axes) axes.push_back(axis);
+    region.axes = axes;
     expect_copies_pointwise(region);
   }
 }

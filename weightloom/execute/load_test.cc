@@ -18,10 +18,10 @@
 namespace weightloom {
 namespace {
 
-using testing::RandomProgram;
-using testing::test_seed;
 using ::testing::Each;
 using ::testing::HasSubstr;
+using testing::RandomProgram;
+using testing::test_seed;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
@@ -149,9 +149,10 @@ TEST_F(LoadTest, ATargetOfSeveralTilesIsCalledCompleteOnce) {
   const int64_t size = 3 * kMiB;
   RandomProgram random;
   random.files = {Bytes(static_cast<size_t>(size), std::byte{9})};
-  random.program = CopyProgram({{"0", folder_ / "0", {}}}, {{"a", DType::U8, {size}, 0, 0, size}},
-                               {{"e", DType::U8, {0}, 0, {}, true},
-                                {"t", DType::U8, {size}, size, {{0, 0, 0, 0, {{size, 1, 1}}}}, true}});
+  random.program =
+      CopyProgram({{"0", folder_ / "0", {}}}, {{"a", DType::U8, {size}, 0, 0, size}},
+                  {{"e", DType::U8, {0}, 0, {}, true},
+                   {"t", DType::U8, {size}, size, {{0, 0, 0, 0, {{size, 1, 1}}}}, true}});
   const CopyProgram program = testing::write_sources(random);
   LoadOptions load_options = options(2, 2 * kMiB);
   std::vector<size_t> complete;
@@ -187,12 +188,12 @@ TEST_F(LoadTest, AStopRequestEndsTheLoadAsCancelled) {
 }
 
 TEST_F(LoadTest, BuffersOfAnotherSizeOrNumberAreRefusedWithNumbers) {
-  const CopyProgram program({}, {}, {{"t", DType::U8, {4}, 4, {{kPad, 0, 0, 0, {{4, 1, 0}}}}, true}});
+  const CopyProgram program({}, {},
+                            {{"t", DType::U8, {4}, 4, {{kPad, 0, 0, 0, {{4, 1, 0}}}}, true}});
   Bytes memory(5);
   const std::span<std::byte> five(memory);
-  const auto size = refusal_of([&] {
-    load_into(system_calls(), program, {&five, 1}, options(1, kMiB));
-  });
+  const auto size =
+      refusal_of([&] { load_into(system_calls(), program, {&five, 1}, options(1, kMiB)); });
   ASSERT_TRUE(size);
   EXPECT_EQ(size->code(), ErrorCode::usage);
   EXPECT_STREQ(size->what(), "the buffer for 't' has 5 bytes, needed 4");

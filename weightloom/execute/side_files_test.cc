@@ -32,10 +32,9 @@ class SideFilesTest : public ::testing::Test {
 
 TEST_F(SideFilesTest, WeightsIndexesRecordAndFoldersStayBehind) {
   Folder files = checkpoint_files({{"a", DType::U8, {1}}});
-  for (const char* name :
-       {"config.json", "README.md", ".gitattributes", "x.bin", "x.pt", "x.pth", "x.ckpt", "x.gguf",
-        "x.h5", "x.msgpack", "x.onnx", "other.safetensors", "pytorch_model.bin.index.json",
-        "weightloom.json", "sub/config.json"}) {
+  for (const char* name : {"config.json", "README.md", ".gitattributes", "x.bin", "x.pt", "x.pth",
+                           "x.ckpt", "x.gguf", "x.h5", "x.msgpack", "x.onnx", "other.safetensors",
+                           "pytorch_model.bin.index.json", "weightloom.json", "sub/config.json"}) {
     files[name] = "x";
   }
   write_folder(at("f"), files);
@@ -91,9 +90,9 @@ TEST_F(SideFilesTest, ReplacedIsANumberedSetThatIsTheCheckpoint) {
 }
 
 TEST_F(SideFilesTest, ReplacedAreAllWeightsWhereTheyAreTheCheckpoint) {
-  EXPECT_THAT(replaced({{"a.safetensors", ""}, {"b.safetensors", ""}, {"x.bin", ""}}),
-              ElementsAre("a.safetensors", "b.safetensors", "model.safetensors",
-                          "weightloom.json"));
+  EXPECT_THAT(
+      replaced({{"a.safetensors", ""}, {"b.safetensors", ""}, {"x.bin", ""}}),
+      ElementsAre("a.safetensors", "b.safetensors", "model.safetensors", "weightloom.json"));
 }
 
 TEST_F(SideFilesTest, ReplacedAreAllWeightsThatWouldBeTakenForPartsOfTheNew) {

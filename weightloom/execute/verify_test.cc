@@ -141,8 +141,7 @@ TEST_F(VerifyTest, AReadErrorOfEitherSideComesOut) {
   for (int64_t number : {0, 1}) {
     FaultSyscalls calls;
     calls.fail_call(CallKind::pread, number, EIO);
-    const auto error =
-        refusal_of([&] { verify("a.safetensors", "b.safetensors", {}, 1, calls); });
+    const auto error = refusal_of([&] { verify("a.safetensors", "b.safetensors", {}, 1, calls); });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), ErrorCode::io);
     EXPECT_THAT(error->what(), HasSubstr(number == 0 ? "b.safetensors" : "a.safetensors"));

@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kNone = static_cast<size_t>(-1);
 
 /// True if the axes of a without place i are those of b without place j (kNone: with all).
-bool equal_without(const std::vector<Axis>& a, size_t i, const std::vector<Axis>& b, size_t j) {
+bool equal_without(const AxisList& a, size_t i, const AxisList& b, size_t j) {
   size_t y = 0;
   for (size_t x = 0; x < a.size(); ++x) {
     if (x == i) continue;

@@ -23,8 +23,8 @@ int64_t span_of(std::span<const Axis> axes, Stride stride) noexcept {
 }
 
 bool nested(std::span<const Axis> axes, Stride stride) {
-  std::vector<Axis> inner_first(axes.begin(), axes.end());
-  std::erase_if(inner_first, [](const Axis& axis) { return axis.extent == 1; });
+  AxisList inner_first(axes);
+  erase_if(inner_first, [](const Axis& axis) { return axis.extent == 1; });
   std::ranges::sort(inner_first, {}, stride);
   int64_t span = 0;
   for (const Axis& axis : inner_first) {
@@ -105,8 +105,8 @@ bool nested_on_target(const Region& region) { return nested(region.axes, &Axis::
 bool nested_on_source(const Region& region) { return nested(region.axes, &Axis::source_stride); }
 
 Region normalized(Region region) {
-  std::vector<Axis>& axes = region.axes;
-  std::erase_if(axes, [](const Axis& axis) { return axis.extent == 1; });
+  AxisList& axes = region.axes;
+  erase_if(axes, [](const Axis& axis) { return axis.extent == 1; });
   std::ranges::sort(axes, std::greater<>(), &Axis::target_stride);
   size_t kept = 0;
   for (size_t i = 0; i < axes.size(); ++i) {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "weightloom/base/shape.h"
+#include "weightloom/layout/axis_list.h"
 
 namespace weightloom {
 
@@ -29,21 +30,12 @@ inline constexpr SourceId kPad = -1;
 /// Beyond this many regions in one layout an operation refuses: such a map is no longer a layout.
 inline constexpr int64_t kMaxRegions = 4'000'000;
 
-struct Axis {
-  int64_t extent = 1;
-  int64_t target_stride = 0;
-  int64_t source_stride = 0;
-
-  friend bool operator==(const Axis&, const Axis&) = default;
-  friend auto operator<=>(const Axis&, const Axis&) = default;
-};
-
 struct Region {
   SourceId source = kPad;
   int64_t pad_value = 0;  // of a pad: a small integer, encoded in the dtype at emission
   int64_t source_offset = 0;
   int64_t target_offset = 0;
-  std::vector<Axis> axes;
+  AxisList axes;
 
   bool is_pad() const noexcept { return source == kPad; }
 

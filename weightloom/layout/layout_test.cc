@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
 
-Region region(int64_t target_offset, int64_t source_offset, std::vector<Axis> axes) {
+Region region(int64_t target_offset, int64_t source_offset, AxisList axes) {
   return {0, 0, source_offset, target_offset, std::move(axes)};
 }
 

@@ -56,7 +56,7 @@ class Parser {
     skip_spaces();
     if (position_ < text_.size() && text_[position_] == '(') {
       const bool is_pad = region.is_pad();
-      region.axes = list<Axis>("(", ")", ",", [this, is_pad] { return axis(is_pad); });
+      region.axes = AxisList(list<Axis>("(", ")", ",", [this, is_pad] { return axis(is_pad); }));
     }
     return region;
   }

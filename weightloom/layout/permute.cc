@@ -88,7 +88,7 @@ Layout permute(const Layout& layout, std::span<const int> order) {
     if (group.old_stride > 1) regions = factored(std::move(regions), group.old_stride, "permute");
   }
   for (Region& region : regions) {
-    std::erase_if(region.axes, [](const Axis& axis) { return axis.extent == 1; });
+    erase_if(region.axes, [](const Axis& axis) { return axis.extent == 1; });
     region = regrouped(std::move(region), groups);
   }
   return Layout::unchecked(std::move(shape), std::move(regions));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -53,6 +54,8 @@ class Application {
   }
 
   void check_companions();
+  std::optional<std::string> target_without(size_t companion, const std::string& owner,
+                                            std::optional<size_t> owner_leaf);
   void check_groups();
   void pass_through();
   void convert(Group& group);
@@ -79,30 +82,45 @@ struct Companions {
   int64_t count = 0;
 };
 
+/// Looks leaves up by name; the table is made when it is first asked, since most checkpoints never
+/// do.
+class LeafIndex {
+ public:
+  explicit LeafIndex(const std::vector<NamedLayout>& leaves) : leaves_(leaves) {}
+
+  std::optional<size_t> find(std::string_view name) {
+    if (by_name_.empty()) {
+      for (size_t i = 0; i < leaves_.size(); ++i) by_name_.emplace(leaves_[i].name, i);
+    }
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  const std::vector<NamedLayout>& leaves_;
+  std::unordered_map<std::string_view, size_t> by_name_;
+};
+
+/// The target that takes `owner` (leaf `owner_leaf`, if there is one) without its companion.
+std::optional<std::string> Application::target_without(size_t companion, const std::string& owner,
+                                                       std::optional<size_t> owner_leaf) {
+  if (!owner_leaf) return collector_.would_make(owner);
+  const auto group = collector_.destinations()[*owner_leaf].group;
+  if (!group || group == collector_.destinations()[companion].group) return std::nullopt;
+  collector_.groups()[*group].refused = true;
+  return collector_.groups()[*group].targets.front().shown();
+}
+
 void Application::check_companions() {
-  std::unordered_map<std::string_view, size_t> leaf_by_name;
+  LeafIndex index(leaves_);
   std::map<std::string, Companions> by_target;
-  const auto& destinations = collector_.destinations();
   for (size_t leaf = 0; leaf < leaves_.size(); ++leaf) {
     for (const auto& owner : companion_owners(leaves_[leaf].name)) {
-      if (leaf_by_name.empty()) {
-        for (size_t i = 0; i < leaves_.size(); ++i) leaf_by_name.emplace(leaves_[i].name, i);
-      }
-      const auto found = leaf_by_name.find(owner);
-      const bool present = found != leaf_by_name.end();
-      std::optional<std::string> target;
-      if (!present) {
-        target = collector_.would_make(owner);
-      } else if (const auto group = destinations[found->second].group;
-                 group && group != destinations[leaf].group) {
-        target = collector_.groups()[*group].targets.front().shown();
-        collector_.groups()[*group].refused = true;
-      }
+      const auto owner_leaf = index.find(owner);
+      const auto target = target_without(leaf, owner, owner_leaf);
       if (!target) continue;
-      auto& companions = by_target[*target];
-      if (companions.count++ == 0) {
-        companions = {owner, leaves_[leaf].name, present, companions.count};
-      }
+      const Companions first{owner, leaves_[leaf].name, owner_leaf.has_value()};
+      ++by_target.try_emplace(*target, first).first->second.count;
     }
   }
   for (const auto& [target, pairs] : by_target) {
@@ -277,8 +295,8 @@ void Application::drop_duplicates() {
 }
 
 MappingResult Application::finish() {
-  std::ranges::stable_sort(products_, {},
-                           [](const Product& p) -> const std::string& { return p.tensor.name; });
+  std::ranges::sort(products_, {},
+                    [](const Product& p) { return std::tie(p.tensor.name, p.leaf); });
   drop_duplicates();
   result_.tensors.reserve(products_.size());
   for (auto& product : products_) result_.tensors.push_back(std::move(product.tensor));

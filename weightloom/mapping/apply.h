@@ -29,13 +29,20 @@ struct MappingResult {
   int64_t passed_through = 0;        // tensors whose name no transform matched
 };
 
-/// Errors found are findings, all at once: a converter with some of its sources absent (each
-/// named), a gap in a numbered list, lists of unequal length, two tensors for one name, a rename
-/// that rewrites a converter's product, dtypes that differ within one converter, a required
-/// transform that matched nothing, an operation that refuses, a converter that fires on a tensor
-/// with a companion (…_scale_inv and its like, named). Law: with the reversed mapping,
-/// apply(reversed, apply(m, x)) gives x's names and identity layouts, for
-///      mappings whose Concatenate parts are equal or sized.
+/// What is wrong is found all at once. Names in findings are the leaves' own; the codes:
+///   missing_source           a converter with some of its sources absent, each named
+///   index_gap, bad_index     a numbered list with a hole; what stands for an index is none
+///   count_mismatch           a list of another length than config.json says
+///   duplicate_target         two tensors for one name or place
+///   dtype_mismatch           dtypes that differ within one converter
+///   shape_mismatch, operation_refused, unsupported, target_count    what the operations refuse
+///   companion_refused        a converter would take a tensor without its companion (…_scale_inv
+///                            and its like), or the companion stands without its tensor
+///   rename_rewrites_product  a renaming matches what a converter made
+///   required_unmatched       a required transform matched nothing
+/// Law:    apply(reversed, apply(m, x)) gives x's names and identity layouts, for mappings whose
+///         Concatenate parts are equal or sized.
+/// Errors: mapping if a pattern is too costly to search in a name.
 MappingResult apply_mapping(const Mapping& mapping, std::vector<NamedLayout> leaves,
                             const ModelConfig& config);
 

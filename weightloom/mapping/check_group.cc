@@ -1,6 +1,7 @@
 #include "weightloom/mapping/check_group.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -42,7 +43,8 @@ class GroupCheck {
 
   std::vector<Finding> run() && {
     for (auto& items : group_.sources) {
-      std::ranges::stable_sort(items, {}, &CollectedItem::index);
+      std::ranges::sort(items, {},
+                        [](const auto& item) { return std::tie(item.index, item.leaf); });
     }
     check_duplicates();
     if (findings_.empty()) check_presence();

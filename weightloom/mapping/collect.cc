@@ -98,7 +98,10 @@ std::string Collector::absent_name(const Group& group, std::string_view leaf_nam
   if (const auto match = matcher.match(renamed)) {
     sibling = matcher.sibling(*match, renamed, static_cast<int>(source), index);
   }
-  if (!sibling) return fmt::format("(item {} of source pattern {})", index, source);
+  if (!sibling) {
+    const auto& converter = std::get<WeightConverter>(mapping_.transforms()[group.transform]);
+    return fmt::format("{} (item {})", converter.source_patterns[source], index);
+  }
   return before_renames(std::move(*sibling), renamed, leaf_name);
 }
 

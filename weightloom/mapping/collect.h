@@ -1,6 +1,7 @@
 // The first half of applying a mapping: names. Every leaf is renamed and claimed, and what one
-// converter will make together is collected into a group. Thread safety: none; one Collector per
-// call.
+// converter will make together is collected into a group.
+//
+// Thread safety: none; one Collector per call.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +61,7 @@ class Collector {
   /// converter claims it.
   std::optional<std::string> would_make(std::string_view name);
   /// The checkpoint's name for what would stand at `index` of source `source` in a group that holds
-  /// `leaf_name`; a description of the pattern if it has no one text.
+  /// `leaf_name`; the pattern itself if it has no one text.
   std::string absent_name(const Group& group, std::string_view leaf_name, size_t source,
                           int64_t index);
 

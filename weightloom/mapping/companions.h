@@ -9,8 +9,7 @@
 namespace weightloom {
 
 /// The tensors that `name` may be the companion of, by its spelling; most names: none.
-/// "x.weight_scale_inv" -> "x.weight".  "x.scales" -> "x.weight".  "x.up_proj_blocks" ->
-/// "x.up_proj".
+///   "x.weight_scale_inv", "x.scales" -> "x.weight";   "x.up_proj_blocks" -> "x.up_proj"
 std::vector<std::string> companion_owners(std::string_view name);
 
 }  // namespace weightloom

@@ -2,16 +2,19 @@
 //
 // JSON form (mappings/*.json, users' own files):
 //   {"format": "weightloom.mapping/1", "name": "mixtral", "aliases": ["minimax"], "transforms": [
-//     {"type": "WeightRenaming", "source_patterns": [".block_sparse_moe."], "target_patterns":
-//     [".mlp."]},
-//     {"type": "WeightConverter", "source_patterns": [".experts.*.w1.weight",
-//     ".experts.*.w3.weight"],
+//     {"type": "WeightRenaming",
+//      "source_patterns": [".block_sparse_moe."], "target_patterns": [".mlp."]},
+//     {"type": "WeightConverter",
+//      "source_patterns": [".experts.*.w1.weight", ".experts.*.w3.weight"],
 //      "target_patterns": [".experts.gate_up_proj"],
 //      "operations": [{"op": "MergeModulelist", "dim": 0}, {"op": "Concatenate", "dim": 1}]}]}
+// A transform may be "required": true; "renames_first": false marks a reversed mapping.
+//
 // Patterns are regular expressions, searched anywhere; `*.` stands for an index and a dot: on the
 // source side it collects, on the target side it enumerates, on both it is carried over. A pattern
-// that ends in a letter or digit does not match in the middle of a word. Thread safety: immutable
-// values.
+// that ends in a letter or digit does not match in the middle of a word.
+//
+// Thread safety: immutable values.
 #pragma once
 
 #include <memory>
@@ -48,8 +51,7 @@ class Mapping {
   /// Errors: mapping, naming the transform: empty or equal patterns, patterns that do not compile,
   /// counts that do not fit.
   Mapping(std::string name, std::vector<WeightTransform> transforms);
-  /// Errors: mapping, naming `file` and the place: not JSON, duplicate key, unknown key, type or
-  /// op.
+  /// Errors: mapping, naming `file` and the place: not JSON, a duplicate key, an unknown word.
   static Mapping parse(std::string_view json, std::string_view file);
 
   const std::string& name() const noexcept { return name_; }
@@ -60,7 +62,9 @@ class Mapping {
   bool renames_first() const noexcept { return renames_first_; }
 
   /// The mapping back: list reversed, each transform reversed, phases swapped.
-  /// Errors: mapping if a target pattern cannot be read backwards.
+  /// Errors: mapping, naming the transform, if it has no way back: a source pattern that is not
+  ///         one text (a class, a quantifier, a choice outside a group), or more sources than
+  ///         targets in a renaming.
   Mapping reversed() const;
   /// The JSON form: one line per transform, stable; its hash (FNV-1a 64, hex) names the mapping.
   std::string to_json() const;

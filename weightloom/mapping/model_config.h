@@ -21,8 +21,7 @@ class ModelConfig {
   bool present() const noexcept { return present_; }
   const std::string& model_type() const noexcept { return model_type_; }  // "" if absent
   const std::vector<std::string>& architectures() const noexcept { return architectures_; }
-  /// An integer under `subconfig`.`key` (`subconfig` empty: the root). Nothing if absent or no
-  /// integer.
+  /// An integer under `subconfig`.`key` (`subconfig` empty: the root); nothing if there is none.
   std::optional<int64_t> integer(std::string_view key, std::string_view subconfig = "") const;
   /// As integer(key), in the root and else in "text_config".
   std::optional<int64_t> text_integer(std::string_view key) const;

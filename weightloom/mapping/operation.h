@@ -4,8 +4,10 @@
 // A chain works on slots. At first there is one slot per source pattern, holding the tensor it
 // matched, or, where the pattern collects over `*`, the list of them by index. Each operation takes
 // all slots and gives all slots; at the end there is one slot per target pattern, holding a list
-// where that pattern enumerates over `*`. Source: the specification "Dynamic weight loading",
-// section on conversion operations. Thread safety: immutable; shared by pointer.
+// where that pattern enumerates over `*`.
+//
+// Source: the specification "Dynamic weight loading", section on conversion operations.
+// Thread safety: immutable; shared by pointer.
 #pragma once
 
 #include <cstdint>
@@ -45,10 +47,8 @@ class ConversionOperation {
   virtual ~ConversionOperation() = default;
   /// "Chunk", "MergeModulelist", …, as in the JSON form.
   virtual std::string name() const = 0;
-  /// Errors: with shapes and numbers, without the converter's name (the caller adds it). The code
-  /// of
-  ///         the error's finding tells what is wrong: shape_mismatch, count_mismatch,
-  ///         operation_refused.
+  /// Errors: with shapes and numbers, without the converter's name, which the caller adds. The code
+  ///         of the error's finding says what is wrong: shape_mismatch, count_mismatch, ….
   virtual std::vector<Slot> apply(std::vector<Slot> slots,
                                   const OperationContext& context) const = 0;
   /// The operation that undoes this one on what this one produced.
@@ -84,11 +84,14 @@ OperationPtr make_transpose(int dim0, int dim1, bool check_dims = false);
 /// Rows of each head from interleaved to half-split rotary order: with n heads and h = rows/n/2,
 /// out[(a, j, i)] = in[(a, i, j)], i < h, j < 2. `num_heads`: a number, or a key of config.json.
 struct RopeParameters {
-  int64_t num_heads = 0;      // used when num_heads_key is empty
-  std::string num_heads_key;  // "num_attention_heads"
-  std::string subconfig_key;  // "vision_config": where the key is looked up; empty: the root
-  std::vector<std::string>
-      permute_layer_names;  // empty: every tensor; else those whose pattern holds one
+  /// Used when `num_heads_key` is empty.
+  int64_t num_heads = 0;
+  /// "num_attention_heads".
+  std::string num_heads_key{};
+  /// "vision_config": where the key is looked up; empty: the root.
+  std::string subconfig_key{};
+  /// Empty: every tensor; else those whose pattern holds one of these.
+  std::vector<std::string> permute_layer_names{};
   bool inverse = false;
 };
 OperationPtr make_permute_for_rope(RopeParameters parameters);

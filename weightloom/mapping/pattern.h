@@ -1,6 +1,7 @@
 // A compiled source pattern: a regular expression searched in names, with limits so that no pattern
-// and no name can hold the program up. Thread safety: a Pattern keeps the place of its last match,
-// so each thread needs its own.
+// and no name can hold the program up.
+//
+// Thread safety: a Pattern keeps the place of its last match, so each thread needs its own.
 #pragma once
 
 #include <memory>

@@ -287,9 +287,10 @@ class TargetReader {
 
 bool ends_in_dollar(std::string_view pattern) {
   if (!pattern.ends_with('$')) return false;
-  const auto last_other = pattern.find_last_not_of('\\', pattern.size() - 2);
-  const size_t backslashes = pattern.size() - 2 - (last_other == pattern.npos ? -1 : last_other);
-  return pattern.size() == 1 || backslashes % 2 == 0;
+  pattern.remove_suffix(1);
+  bool escaped = false;
+  for (; pattern.ends_with('\\'); pattern.remove_suffix(1)) escaped = !escaped;
+  return !escaped;
 }
 
 }  // namespace
@@ -308,7 +309,8 @@ TargetSyntax parse_target(std::string_view pattern) {
 SourceSyntax parse_source(std::string_view pattern, const TargetSyntax& target) {
   SourceSyntax syntax = SourceWriter(pattern, target.groups).write();
   syntax.literals = LiteralFinder(pattern).find();
-  if (target.anchored_begin && !pattern.starts_with('^')) syntax.regex.insert(syntax.regex.begin(), '^');
+  if (target.anchored_begin && !pattern.starts_with('^'))
+    syntax.regex.insert(syntax.regex.begin(), '^');
   if (target.anchored_end && !ends_in_dollar(pattern)) {
     syntax.regex += '$';
   } else if (!pattern.empty() && (is_letter(pattern.back()) || is_digit(pattern.back()))) {

@@ -3,9 +3,10 @@
 //
 // A source pattern is a regular expression in which `*.` stands for an index and a dot, and which
 // must not end in the middle of a word. A target pattern is read as text with places to fill in:
-// \1, \2, … and
-// `*.`; so that a source pattern can be read backwards, anchors and look-arounds are dropped from
-// it and a capture group stands for its back-reference. Thread safety: values and pure functions.
+// \1, \2, … and `*.`. So that a source pattern can be read backwards, anchors and look-arounds are
+// dropped from a target pattern, and a capture group in it stands for its back-reference.
+//
+// Thread safety: values and pure functions.
 #pragma once
 
 #include <span>
@@ -45,8 +46,8 @@ struct TargetSyntax {
 TargetSyntax parse_target(std::string_view pattern);
 
 /// `target` is the target pattern that this source is paired with: \k in the source stands for its
-/// k-th group when the source has none of its own, and its anchors hold for the source too. Errors:
-/// mapping, if a back-reference names no group.
+/// k-th group when the source has none of its own, and its anchors hold for the source too.
+/// Errors: mapping, if a back-reference names no group.
 SourceSyntax parse_source(std::string_view pattern, const TargetSyntax& target);
 
 }  // namespace weightloom

@@ -69,6 +69,10 @@ std::string to_json(const OriginalFile& file) {
                      to_json_string(file.header_json));
 }
 
+bool is_layout(std::string_view word) {
+  return word == "hub" || word == "runtime" || word == "unknown";
+}
+
 }  // namespace
 
 Provenance parse_provenance(std::string_view json_text, std::string_view file) {
@@ -82,8 +86,7 @@ Provenance parse_provenance(std::string_view json_text, std::string_view file) {
   }
   Provenance provenance;
   provenance.layout = record.text("layout");
-  if (provenance.layout != "hub" && provenance.layout != "runtime" &&
-      provenance.layout != "unknown") {
+  if (!is_layout(provenance.layout)) {
     record.refuse(fmt::format("layout is '{}', but needs to be 'hub', 'runtime' or 'unknown'",
                               provenance.layout));
   }

@@ -1,6 +1,7 @@
 // The provenance record: `weightloom.json` in every folder that convert writes. It says how the
-// folder came about, so that `--to hub` can go back to files identical to the original's. Thread
-// safety: a value.
+// folder came about, so that `--to hub` can go back to files identical to the original's.
+//
+// Thread safety: a value.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +24,8 @@ struct OriginalFile {
 };
 
 /// `{"format": "weightloom.provenance/1", "layout": "runtime", "mapping": {…}, "mapping_hash": …,
-///   "config": "text", "fired": [places], "files": [{"name", "header"}], "index": {"name",
-///   "text"}}`;
-/// texts of files stand there whole, as strings.
+///   "config": "text", "fired": [places], "files": [{"name": …, "header": "text"}],
+///   "index": {"name": …, "text": "text"}}`; the texts of files stand there whole, as strings.
 struct Provenance {
   std::string layout;          // "hub", "runtime" or "unknown": what this folder holds
   Mapping mapping;             // whole, so that a later release with other rules still goes back

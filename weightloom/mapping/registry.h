@@ -28,8 +28,8 @@ class Registry {
   /// Names and aliases close to `name` in spelling, best first, at most `most`.
   std::vector<std::string> similar(std::string_view name, int most = 3) const;
 
-  /// Adds a mapping under its name and aliases. Errors: mapping if a name is taken and not
-  /// `overwrite`.
+  /// Adds a mapping under its name and aliases.
+  /// Errors: mapping if a name is taken and not `overwrite`.
   void add(Mapping mapping, bool overwrite = false);
   /// Errors: format. `{"format": "weightloom.plain/1", "model_types": ["bert", …]}`.
   void add_plain(std::string_view json, std::string_view file);

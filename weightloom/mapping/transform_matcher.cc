@@ -91,8 +91,9 @@ TransformMatcher::TransformMatcher(const WeightTransform& transform, Pattern::Us
   }
   order_.resize(sources_.size());
   std::iota(order_.begin(), order_.end(), size_t{0});
-  std::stable_sort(order_.begin(), order_.end(),
-                   [&](size_t a, size_t b) { return sources[a].size() > sources[b].size(); });
+  std::ranges::sort(order_, [&](size_t a, size_t b) {
+    return sources[a].size() != sources[b].size() ? sources[a].size() > sources[b].size() : a < b;
+  });
   const bool is_renaming = std::holds_alternative<WeightRenaming>(transform);
   check_stars(is_renaming);
   check_groups(is_renaming);

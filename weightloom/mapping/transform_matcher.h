@@ -1,8 +1,10 @@
 // One transform, ready to run over names: its source patterns compiled, its target patterns as
 // templates.
 //
-// Stars pair from the left: the first `carried()` of each pattern are carried over; one more in a
-// source collects, one more in a target enumerates. Thread safety: as Pattern, one per thread.
+// Stars pair from the left: as many as every pattern has are carried over; one more in a source
+// collects, one more in a target enumerates.
+//
+// Thread safety: as Pattern, one per thread.
 #pragma once
 
 #include <optional>

@@ -1,11 +1,11 @@
 #include "weightloom/plan/compile.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "weightloom/layout/coverage.h"
 #include "weightloom/plan/lower.h"

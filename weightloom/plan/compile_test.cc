@@ -79,7 +79,8 @@ TEST(CompileTest, AHoleAndAnOverlapThatCancelInTheSumAreFound) {
 TEST(CompileTest, DtypesMustAgree) {
   const auto compiled = compile_targets({{"a", DType::I32, a()}, {"b", DType::F32, b()}});
   EXPECT_THAT(codes(compiled), ElementsAre("dtype_mismatch a"));
-  EXPECT_THAT(compiled.findings[0].message, HasSubstr("target 'a' is I32, but its source 'a' is F32"));
+  EXPECT_THAT(compiled.findings[0].message,
+              HasSubstr("target 'a' is I32, but its source 'a' is F32"));
 }
 
 TEST(CompileTest, TwoTargetsOfOneNameAreRefused) {
@@ -88,8 +89,8 @@ TEST(CompileTest, TwoTargetsOfOneNameAreRefused) {
 }
 
 TEST(CompileTest, AllFaultsAreFoundAtOnce) {
-  const auto compiled = compile_targets(
-      {{"t", DType::I64, a()}, {"u", DType::F32, Layout::make({1}, {})}});
+  const auto compiled =
+      compile_targets({{"t", DType::I64, a()}, {"u", DType::F32, Layout::make({1}, {})}});
   EXPECT_THAT(codes(compiled),
               ElementsAre("dtype_mismatch t", "target_not_written u", "source_not_used b"));
 }

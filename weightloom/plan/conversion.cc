@@ -1,11 +1,11 @@
 #include "weightloom/plan/conversion.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <unordered_map>
+
+#include <fmt/format.h>
 
 #include "weightloom/layout/coalesce.h"
 #include "weightloom/layout/operations.h"
@@ -69,7 +69,11 @@ class Planner {
       result_.from = detect_side(source_, facts_, choice_.mapping);
     }
     result_.to = selection_.to.value_or(result_.from);
-    if (result_.from != Side::unknown || !selection_.to || choice_.mapping.empty()) return;
+    if (result_.from != Side::unknown || !selection_.to) return;
+    if (choice_.mapping.empty()) {  // both sides have the same names
+      result_.from = result_.to == Side::runtime ? Side::hub : Side::runtime;
+      return;
+    }
     throw Error(ErrorCode::usage,
                 fmt::format("{}: the names do not tell whether this is the hub or the runtime "
                             "layout of mapping '{}'",
@@ -77,9 +81,7 @@ class Planner {
                 "say which with --from hub or --from runtime");
   }
 
-  bool converts() const {
-    return selection_.to && result_.to != result_.from && !choice_.mapping.empty();
-  }
+  bool converts() const { return selection_.to && result_.to != result_.from; }
 
   std::vector<NamedLayout> make_targets() {
     if (!converts()) {
@@ -149,8 +151,7 @@ class Planner {
   static bool is_same_layout(const Layout& made, const Layout& leaf) {
     if (made.shape() != leaf.shape()) return false;
     std::vector<Region> regions = coalesce({made.regions().begin(), made.regions().end()});
-    return std::equal(regions.begin(), regions.end(), leaf.regions().begin(),
-                      leaf.regions().end());
+    return std::equal(regions.begin(), regions.end(), leaf.regions().begin(), leaf.regions().end());
   }
 
   /// Inverts the relation that the record's headers and mapping state: the files as they were.
@@ -203,8 +204,8 @@ class Planner {
       const auto found = recorded.find(tensor.name);
       if (found == recorded.end()) {
         add_error("not_in_record", tensor.name,
-                  fmt::format("tensor '{}' is not among those that {} says were made",
-                              tensor.name, kProvenanceName));
+                  fmt::format("tensor '{}' is not among those that {} says were made", tensor.name,
+                              kProvenanceName));
         continue;
       }
       check_against_record(tensor, *found->second);
@@ -228,8 +229,7 @@ class Planner {
   }
 
   void add_error(std::string code, const std::string& tensor, std::string message) {
-    result_.findings.push_back(
-        {Severity::error, std::move(code), tensor, "", std::move(message)});
+    result_.findings.push_back({Severity::error, std::move(code), tensor, "", std::move(message)});
   }
 
   void compile_targets(std::vector<NamedLayout> targets) {
@@ -241,7 +241,8 @@ class Planner {
     select(std::move(compiled.program));
   }
 
-  /// With errors found already, the rest is compiled only to show it: what its sources lack is known.
+  /// With errors found already, the rest is compiled only to show it: what its sources lack is
+  /// known.
   void compile_what_is_sound(std::vector<NamedLayout> targets) {
     Compiled compiled = compile(program_files(), program_sources(), std::move(targets));
     for (Finding& finding : compiled.findings) {
@@ -279,8 +280,8 @@ class Planner {
     std::vector<ProgramSource> sources;
     sources.reserve(source_.tensors().size());
     for (const StoredTensor& tensor : source_.tensors()) {
-      sources.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.file,
-                         tensor.offset_bytes, tensor.size_bytes});
+      sources.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.file, tensor.offset_bytes,
+                         tensor.size_bytes});
     }
     return sources;
   }
@@ -293,8 +294,7 @@ class Planner {
     }
     Provenance& record = result_.provenance;
     record.layout = std::string(to_string(result_.to));
-    record.mapping =
-        choice_.mapping.empty() ? Mapping(choice_.label, {}) : choice_.mapping;
+    record.mapping = choice_.mapping;
     record.config_json = facts_.config_json;
     for (size_t i = 0; i < fired_.size() && result_.to == Side::runtime; ++i) {
       if (fired_[i] > 0) record.fired.push_back(static_cast<int64_t>(i));

@@ -12,15 +12,15 @@
 namespace weightloom {
 
 struct Conversion {
-  CopyProgram program;             // of the selected targets, by name
-  std::vector<Finding> findings;   // all: the checkpoint's, the mapping's, the compiler's
-  std::string mapping;             // the label of MappingChoice
+  CopyProgram program;            // of the selected targets, by name
+  std::vector<Finding> findings;  // all: the checkpoint's, the mapping's, the compiler's
+  std::string mapping;            // the label of MappingChoice
   Side from = Side::unknown;
-  Side to = Side::unknown;         // what the output holds
-  int64_t passed_through = 0;      // tensors that keep their name because no rule matched
-  int64_t deselected = 0;          // targets that include and exclude left out
-  Metadata metadata;               // of the output's headers
-  Provenance provenance;           // the record to write with the output
+  Side to = Side::unknown;     // what the output holds
+  int64_t passed_through = 0;  // tensors that keep their name because no rule matched
+  int64_t deselected = 0;      // targets that include and exclude left out
+  Metadata metadata;           // of the output's headers
+  Provenance provenance;       // the record to write with the output
   /// The original files to reproduce, when the record tells them and nothing is deselected.
   std::vector<OriginalFile> original_files;
   std::optional<std::pair<std::string, std::string>> original_index;
@@ -29,8 +29,8 @@ struct Conversion {
   bool is_refused(bool lenient) const noexcept;
 };
 
-/// Compiles. What is wrong with the tensors stands in findings; what is wrong with the request throws.
-/// Errors: mapping, usage (the direction cannot be told: names --from), format.
+/// Compiles. What is wrong with the tensors stands in findings; what is wrong with the request
+/// throws. Errors: mapping, usage (the direction cannot be told: names --from), format.
 Conversion plan_conversion(const Syscalls& calls, const Checkpoint& source,
                            const Selection& selection, const Registry& registry);
 

@@ -55,10 +55,10 @@ std::vector<std::string> found(const Conversion& conversion) {
   return texts;
 }
 
-const std::vector<std::string> kRuntimeNames{
-    "lm_head.weight", "model.layers.0.mlp.experts.down_proj",
-    "model.layers.0.mlp.experts.gate_up_proj", "model.layers.0.mlp.gate.weight",
-    "model.norm.weight"};
+const std::vector<std::string> kRuntimeNames{"lm_head.weight",
+                                             "model.layers.0.mlp.experts.down_proj",
+                                             "model.layers.0.mlp.experts.gate_up_proj",
+                                             "model.layers.0.mlp.gate.weight", "model.norm.weight"};
 
 std::vector<TensorSpec> runtime_specs() {
   return {{"lm_head.weight", DType::BF16, {5, 4}},
@@ -130,10 +130,9 @@ TEST_F(ConversionTest, AnUnknownTypeIsReportedUnlessASideIsAsked) {
   EXPECT_THAT(found(conversion), ElementsAre("unknown_mapping "));
   EXPECT_FALSE(conversion.is_refused(false));
   EXPECT_EQ(conversion.to, Side::unknown);
-  EXPECT_EQ(refusal_of([&] { plan(checkpoint_files(hub_specs()), to(Side::runtime)); })
-                .value()
-                .code(),
-            ErrorCode::mapping);
+  EXPECT_EQ(
+      refusal_of([&] { plan(checkpoint_files(hub_specs()), to(Side::runtime)); }).value().code(),
+      ErrorCode::mapping);
 }
 
 TEST_F(ConversionTest, TheRecordOfWhatIsNotKnownCanBeReadAgain) {
@@ -167,10 +166,10 @@ TEST_F(ConversionTest, IncludeAndExcludeChooseTargets) {
   selection.include = {"model.*"};
   selection.exclude = {"*.gate.*"};
   const Conversion conversion = plan(hub_files(), selection);
-  EXPECT_EQ(names_of(conversion.program),
-            (std::vector<std::string>{"model.layers.0.mlp.experts.down_proj",
-                                      "model.layers.0.mlp.experts.gate_up_proj",
-                                      "model.norm.weight"}));
+  EXPECT_EQ(
+      names_of(conversion.program),
+      (std::vector<std::string>{"model.layers.0.mlp.experts.down_proj",
+                                "model.layers.0.mlp.experts.gate_up_proj", "model.norm.weight"}));
   EXPECT_EQ(conversion.deselected, 2);
   EXPECT_THAT(conversion.provenance.files, IsEmpty());
 }
@@ -213,8 +212,7 @@ TEST_F(ConversionTest, BackByTheRecordGivesTheFilesAsTheyWere) {
   EXPECT_EQ(back.passed_through, 2);
   ASSERT_EQ(back.original_files.size(), 2U);
   EXPECT_EQ(back.original_files[1].name, "model-00002-of-00002.safetensors");
-  EXPECT_EQ(back.original_index,
-            std::pair(std::string("model.safetensors.index.json"), index));
+  EXPECT_EQ(back.original_index, std::pair(std::string("model.safetensors.index.json"), index));
 }
 
 TEST_F(ConversionTest, BackByTheRecordInPartReproducesNoFiles) {
@@ -248,14 +246,12 @@ TEST_F(ConversionTest, ARecordWhoseFilesLeadOutOfTheFolderIsRefused) {
   for (const char* name : {"../x.safetensors", "/etc/x", "a/../../x", "", "a\\b"}) {
     forward.provenance = sound;
     forward.provenance.files[0].name = name;
-    EXPECT_EQ(
-        refusal_of([&] { plan(recorded_runtime(forward), to(Side::hub)); }).value().code(),
-        ErrorCode::format);
+    EXPECT_EQ(refusal_of([&] { plan(recorded_runtime(forward), to(Side::hub)); }).value().code(),
+              ErrorCode::format);
     forward.provenance = sound;
     forward.provenance.index->first = name;
-    EXPECT_EQ(
-        refusal_of([&] { plan(recorded_runtime(forward), to(Side::hub)); }).value().code(),
-        ErrorCode::format);
+    EXPECT_EQ(refusal_of([&] { plan(recorded_runtime(forward), to(Side::hub)); }).value().code(),
+              ErrorCode::format);
   }
 }
 
@@ -283,8 +279,8 @@ TEST_F(ConversionTest, BackByRulesProvesThatForwardsGivesWhatIsThere) {
 
 TEST_F(ConversionTest, BackByRulesAppliesOnlyTheRulesThatFired) {
   // No experts: the converters did not fire, so a runtime tensor that looks fused stays.
-  Folder hub = checkpoint_files({{"a.block_sparse_moe.gate", DType::U8, {2}},
-                                 {"b.experts.down_proj", DType::U8, {2, 1, 1}}});
+  Folder hub = checkpoint_files(
+      {{"a.block_sparse_moe.gate", DType::U8, {2}}, {"b.experts.down_proj", DType::U8, {2, 1, 1}}});
   hub["config.json"] = config_of({});
   Selection forth = to(Side::runtime);
   forth.from = Side::hub;

@@ -15,7 +15,7 @@ struct Cost {
   int64_t bytes_read = 0;     // source bytes that the schedule reads
   int64_t bytes_written = 0;  // target bytes
   int64_t regions = 0;
-  int64_t files = 0;          // source files opened
+  int64_t files = 0;  // source files opened
   int64_t tiles = 0;
   /// Tiles and staging of all workers at once; results in memory are not counted.
   int64_t working_memory_bytes = 0;

@@ -1,8 +1,8 @@
 #include "weightloom/plan/dump.h"
 
-#include <fmt/format.h>
-
 #include <iterator>
+
+#include <fmt/format.h>
 
 #include "weightloom/layout/notation.h"
 

@@ -10,10 +10,10 @@ namespace {
 
 TEST(DumpTest, AProgramIsALineForEachSourceAndRegion) {
   const std::vector<Layout> parts{identity(0, {2, 3}), identity(1, {2, 3})};
-  const Compiled compiled = compile(
-      {{"model.safetensors", "/somewhere/model.safetensors", {}}},
-      {{"w1", DType::BF16, {2, 3}, 0, 200, 12}, {"w3", DType::BF16, {2, 3}, 0, 212, 12}},
-      {{"gate_up", DType::BF16, stack(parts, 0)}});
+  const Compiled compiled =
+      compile({{"model.safetensors", "/somewhere/model.safetensors", {}}},
+              {{"w1", DType::BF16, {2, 3}, 0, 200, 12}, {"w3", DType::BF16, {2, 3}, 0, 212, 12}},
+              {{"gate_up", DType::BF16, stack(parts, 0)}});
   EXPECT_EQ(dump(compiled.program),
             "source 0 'w1' BF16 [2, 3] file 0 'model.safetensors' [200, 212)\n"
             "source 1 'w3' BF16 [2, 3] file 0 'model.safetensors' [212, 224)\n"

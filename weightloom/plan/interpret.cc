@@ -28,9 +28,9 @@ std::vector<Bytes> interpret(const CopyProgram& program, const SourceBytes& sour
   for (const ProgramTarget& target : program.targets()) {
     Bytes bytes(static_cast<size_t>(target.size_bytes));
     for (const Region& region : target.regions) {
-      const Bytes source = region.is_pad()
-                               ? Bytes{}
-                               : source_bytes(program.sources()[static_cast<size_t>(region.source)]);
+      const Bytes source =
+          region.is_pad() ? Bytes{}
+                          : source_bytes(program.sources()[static_cast<size_t>(region.source)]);
       copy_region(region, source, bytes);
     }
     result.push_back(std::move(bytes));

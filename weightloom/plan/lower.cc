@@ -1,8 +1,8 @@
 #include "weightloom/plan/lower.h"
 
-#include <fmt/format.h>
-
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "weightloom/layout/coalesce.h"
 #include "weightloom/layout/notation.h"

@@ -11,8 +11,8 @@
 namespace weightloom {
 
 /// Coalesced byte regions of a layout whose target and sources have one dtype, or why not:
-/// a sub-byte type whose offsets, runs or strides do not fall on bytes, or a pad that has no all-zero
-/// encoding.
+/// a sub-byte type whose offsets, runs or strides do not fall on bytes, or a pad that has no
+/// all-zero encoding.
 struct Lowered {
   std::vector<Region> regions;
   std::optional<std::string> refusal;

@@ -40,9 +40,8 @@ TEST(LowerTest, ATransposeKeepsElementsWhole) {
 }
 
 TEST(LowerTest, NeighboursThatOneRegionCanSayAreJoined) {
-  const Layout halves = concat(std::vector<Layout>{slice(identity(0, {4}), 0, 0, 2),
-                                                   slice(identity(0, {4}), 0, 2, 4)},
-                               0);
+  const Layout halves = concat(
+      std::vector<Layout>{slice(identity(0, {4}), 0, 0, 2), slice(identity(0, {4}), 0, 2, 4)}, 0);
   EXPECT_THAT(lowered(halves, DType::I16), ElementsAre("0<-s0+0 (8:1<-1)"));
 }
 
@@ -57,7 +56,8 @@ TEST(LowerTest, ACutInsideAByteIsRefusedWithTheCut) {
   EXPECT_THAT(refusal(slice(identity(0, {3, 4}), 1, 1, 3), DType::F4),
               HasSubstr("falls inside a byte of F4 (4 bits an element)"));
   EXPECT_THAT(refusal(transpose(identity(0, {2, 2}), 0, 1), DType::F4), HasSubstr("inside a byte"));
-  EXPECT_THAT(refusal(slice(identity(0, {8}), 0, 2, 6), DType::F6_E2M3), HasSubstr("inside a byte"));
+  EXPECT_THAT(refusal(slice(identity(0, {8}), 0, 2, 6), DType::F6_E2M3),
+              HasSubstr("inside a byte"));
 }
 
 TEST(LowerTest, SixBitRunsOfFourElementsAreThreeBytes) {

@@ -1,8 +1,8 @@
 // CopyProgram: the compiled form of a conversion, and the only thing that an executor reads.
 //
-// For each target tensor it holds regions of bytes (layout.h, with bytes for elements): which bytes of
-// which source tensor go where. Load, save, convert, reshard and sync are such programs with other
-// endpoints. Thread safety: an immutable value.
+// For each target tensor it holds regions of bytes (layout.h, with bytes for elements): which bytes
+// of which source tensor go where. Load, save, convert, reshard and sync are such programs with
+// other endpoints. Thread safety: an immutable value.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct ProgramTarget {
   DType dtype = DType::F32;
   Shape shape;
   int64_t size_bytes = 0;
-  /// In bytes, sorted by target offset, coalesced; a contiguous run is an axis (bytes, 1, 1). Sources
-  /// are places in sources(); a pad writes zero bytes.
+  /// In bytes, sorted by target offset, coalesced; a contiguous run is an axis (bytes, 1, 1).
+  /// Sources are places in sources(); a pad writes zero bytes.
   std::vector<Region> regions;
   /// No region begins before the one before it has ended: cuts along the target bisect.
   bool disjoint_hulls = true;

@@ -53,8 +53,8 @@ class Maker {
     Bytes& bytes = result_.files[static_cast<size_t>(file)];
     const int64_t size = *checked_bytes(dtype_, shape);
     const auto id = static_cast<SourceId>(sources_.size());
-    sources_.push_back({"s" + std::to_string(id), dtype_, shape, file,
-                        static_cast<int64_t>(bytes.size()), size});
+    sources_.push_back(
+        {"s" + std::to_string(id), dtype_, shape, file, static_cast<int64_t>(bytes.size()), size});
     const Bytes data = noise(size);
     bytes.insert(bytes.end(), data.begin(), data.end());
     if (pick(0, 3) == 0) bytes.push_back(std::byte{0x5a});  // odd alignment for the next one

@@ -1,11 +1,11 @@
 #include "weightloom/plan/schedule.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 #include <tuple>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "weightloom/base/byte_size.h"
 #include "weightloom/base/checked.h"
@@ -32,8 +32,8 @@ int64_t shortest_run(const ProgramTarget& target) {
   return shortest;
 }
 
-/// Cuts targets into tiles. Targets with long runs are cut at tile_bytes; others at the smallest size
-/// whose reads are about as cheap as those of the largest size allowed.
+/// Cuts targets into tiles. Targets with long runs are cut at tile_bytes; others at the smallest
+/// size whose reads are about as cheap as those of the largest size allowed.
 class Scheduler {
  public:
   Scheduler(const CopyProgram& program, const ScheduleLimits& limits)
@@ -153,12 +153,12 @@ ScheduleLimits limits_for(int64_t memory_budget_bytes, int threads) {
   ScheduleLimits limits;
   limits.worker_bytes = memory_budget_bytes / std::max(threads, 1);
   if (limits.worker_bytes < kSmallestWorkerBytes) {
-    throw Error(ErrorCode::usage,
-                fmt::format("memory budget {} for {} threads leaves {} a thread, needed at least {}",
-                            format_byte_size(memory_budget_bytes), threads,
-                            format_byte_size(limits.worker_bytes),
-                            format_byte_size(kSmallestWorkerBytes)),
-                "raise --memory-budget or lower --threads");
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("memory budget {} for {} threads leaves {} a thread, needed at least {}",
+                    format_byte_size(memory_budget_bytes), threads,
+                    format_byte_size(limits.worker_bytes), format_byte_size(kSmallestWorkerBytes)),
+        "raise --memory-budget or lower --threads");
   }
   limits.tile_bytes = std::min(limits.tile_bytes, limits.worker_bytes / 2);
   return limits;

@@ -1,9 +1,10 @@
-// The schedule: a program cut into tiles, the unit of work of the executor, and how each tile is read.
+// The schedule: a program cut into tiles, the unit of work of the executor, and how each tile is
+// read.
 //
-// Targets are placed in spaces (an output file, an arena, a caller's buffer). A tile is a byte range of
-// one space, small where runs are long, as large as the budget allows where only a large tile reads its
-// sources in one sweep (a transpose). Costs come from the same functions that the executor runs.
-// Thread safety: immutable values, pure functions.
+// Targets are placed in spaces (an output file, an arena, a caller's buffer). A tile is a byte
+// range of one space, small where runs are long, as large as the budget allows where only a large
+// tile reads its sources in one sweep (a transpose). Costs come from the same functions that the
+// executor runs. Thread safety: immutable values, pure functions.
 #pragma once
 
 #include <cstdint>

@@ -34,7 +34,7 @@ std::vector<Placement> side_by_side(const CopyProgram& program) {
 using Offsets = std::vector<int64_t>;
 
 /// All offsets of one side of a region, in lexicographic order of the axes.
-Offsets offsets(const Region& region, int64_t first, int64_t Axis::*stride) {
+Offsets offsets(const Region& region, int64_t first, int64_t Axis::* stride) {
   Offsets result{first};
   for (const Axis& axis : region.axes) {
     Offsets next;
@@ -101,8 +101,7 @@ void expect_schedule_makes_targets(uint64_t seed, const ScheduleLimits& limits) 
     made.emplace_back(bytes.size(), std::byte{0xee});
     times.emplace_back(bytes.size(), 0);
   }
-  for (const Tile& tile :
-       make_schedule(random.program, side_by_side(random.program), limits)) {
+  for (const Tile& tile : make_schedule(random.program, side_by_side(random.program), limits)) {
     const TileReads reads = read_tile(random.program, tile, limits);
     EXPECT_LE(tile.size_bytes + reads.staging_bytes, limits.worker_bytes);
     const Bytes memory = Follower(random, tile).follow(reads);
@@ -134,7 +133,8 @@ TEST(ScheduleTest, TinyTilesMakeTheSame) {
 }
 
 TEST(ScheduleTest, LongRunsAreCutAtTheTileSizeAndReadStraight) {
-  const CopyProgram program = one_target(identity(0, {5, 1024, 1024}), DType::BF16, {5, 1024, 1024});
+  const CopyProgram program =
+      one_target(identity(0, {5, 1024, 1024}), DType::BF16, {5, 1024, 1024});
   const ScheduleLimits limits{4 * kMiB, 64 * kMiB};
   const std::vector<Placement> placements{{0, 0}};
   const std::vector<Tile> tiles = make_schedule(program, placements, limits);

@@ -1,10 +1,10 @@
 #include "weightloom/plan/selection.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <fnmatch.h>
-
-#include <algorithm>
 
 #include "weightloom/base/file.h"
 #include "weightloom/mapping/apply.h"
@@ -20,10 +20,11 @@ std::optional<std::string> read_if_there(const Syscalls& calls, const std::strin
 constexpr std::string_view kSayMapping =
     "name the rules with --mapping NAME or --mapping FILE.json, or keep names with --mapping none";
 
+MappingChoice without_rules(const std::string& label) { return {Mapping(label, {}), label, {}}; }
+
 MappingChoice unknown(const std::string& message, bool must_know) {
   if (must_know) throw Error(ErrorCode::mapping, message, std::string(kSayMapping));
-  MappingChoice choice;
-  choice.label = "unknown";
+  MappingChoice choice = without_rules("unknown");
   choice.findings.push_back({Severity::report, "unknown_mapping", "", "", message});
   return choice;
 }
@@ -32,15 +33,15 @@ MappingChoice choose_by_config(const Checkpoint& checkpoint, const SideFacts& fa
                                const Registry& registry, bool must_know) {
   const std::string& type = facts.config.model_type();
   if (!facts.config.present()) {
-    return unknown(fmt::format("{}: no config.json, so the model type is unknown",
-                               checkpoint.folder()),
-                   must_know);
+    return unknown(
+        fmt::format("{}: no config.json, so the model type is unknown", checkpoint.folder()),
+        must_know);
   }
   if (type.empty()) {
     return unknown(fmt::format("{}/config.json: no model_type", checkpoint.folder()), must_know);
   }
   if (const Mapping* mapping = registry.find(type)) return {*mapping, mapping->name(), {}};
-  if (registry.is_plain(type)) return {Mapping(), "plain", {}};
+  if (registry.is_plain(type)) return without_rules("plain");
   return unknown(fmt::format("{}/config.json: model_type '{}' is neither registered nor known to "
                              "need no mapping",
                              checkpoint.folder(), type),
@@ -49,7 +50,7 @@ MappingChoice choose_by_config(const Checkpoint& checkpoint, const SideFacts& fa
 
 MappingChoice choose_by_name(const std::string& name, const Registry& registry) {
   if (const Mapping* mapping = registry.find(name)) return {*mapping, mapping->name(), {}};
-  if (registry.is_plain(name)) return {Mapping(), "plain", {}};
+  if (registry.is_plain(name)) return without_rules("plain");
   const auto similar = registry.similar(name);
   const std::string hint =
       similar.empty() ? "" : fmt::format("; did you mean {}?", fmt::join(similar, " or "));
@@ -102,14 +103,14 @@ SideFacts read_side_facts(const Syscalls& calls, const Checkpoint& checkpoint) {
 MappingChoice choose_mapping(const Syscalls& calls, const Checkpoint& checkpoint,
                              const SideFacts& facts, const std::string& wanted,
                              const Registry& registry, bool must_know) {
-  if (wanted == "none") return {Mapping(), "none", {}};
+  if (wanted == "none") return without_rules("none");
   if (wanted.ends_with(".json")) {
     Mapping mapping = Mapping::parse(read_whole_file(calls, wanted), wanted);
     std::string label = mapping.name();
     return {std::move(mapping), std::move(label), {}};
   }
   if (wanted != "auto") return choose_by_name(wanted, registry);
-  if (facts.record && !facts.record->mapping.empty()) {
+  if (facts.record && facts.record->layout != "unknown") {
     return {facts.record->mapping, facts.record->mapping.name(), {}};
   }
   return choose_by_config(checkpoint, facts, registry, must_know);

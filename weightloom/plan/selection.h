@@ -1,5 +1,5 @@
-// What the caller asks of a conversion, and what it means for one checkpoint: which mapping, which way.
-// Thread safety: values, pure functions but for reading files.
+// What the caller asks of a conversion, and what it means for one checkpoint: which mapping, which
+// way. Thread safety: values, pure functions but for reading files.
 #pragma once
 
 #include <optional>
@@ -23,11 +23,11 @@ enum class Side { unknown, hub, runtime };
 std::string_view to_string(Side side) noexcept;
 
 struct Selection {
-  Side from = Side::unknown;        // unknown: found out (record, else the side whose patterns match)
-  std::optional<Side> to;           // nothing: the layout stays
-  std::string mapping = "auto";     // auto, none, a name, or a path that ends in .json
-  std::vector<std::string> include; // globs over target names; none: all
-  std::vector<std::string> exclude; // wins over include
+  Side from = Side::unknown;     // unknown: found out (record, else the side whose patterns match)
+  std::optional<Side> to;        // nothing: the layout stays
+  std::string mapping = "auto";  // auto, none, a name, or a path that ends in .json
+  std::vector<std::string> include;  // globs over target names; none: all
+  std::vector<std::string> exclude;  // wins over include
   bool lenient = false;
 
   bool is_partial() const noexcept { return !include.empty() || !exclude.empty(); }
@@ -47,7 +47,8 @@ struct MappingChoice {
   std::string label;              // its name; "none", "plain" or "unknown"
   std::vector<Finding> findings;  // why it is unknown, as a report
 };
-/// Errors: mapping if the name or file is unknown or wrong, or if `must_know` and `auto` cannot tell.
+/// Errors: mapping if the name or file is unknown or wrong, or if `must_know` and `auto` cannot
+/// tell.
 MappingChoice choose_mapping(const Syscalls& calls, const Checkpoint& checkpoint,
                              const SideFacts& facts, const std::string& wanted,
                              const Registry& registry, bool must_know);

@@ -54,9 +54,10 @@ SourceWalk source_walk(const Region& region) {
   return walk;
 }
 
-/// Calls visit(offset) for each combination of the axes, offsets by `stride`, in lexicographic order.
+/// Calls visit(offset) for each combination of the axes, offsets by `stride`, in lexicographic
+/// order.
 template <typename Visit>
-void for_each_step(const std::vector<Axis>& axes, int64_t Axis::*stride, Visit visit) {
+void for_each_step(std::span<const Axis> axes, int64_t Axis::* stride, Visit visit) {
   std::vector<int64_t> count(axes.size(), 0);
   int64_t offset = 0;
   while (true) {
@@ -133,7 +134,7 @@ class TileReader {
 
   void read_direct(const TileRegion& from) {
     const Region& region = from.region;
-    const std::vector<Axis> outer(region.axes.begin(), region.axes.end() - 1);
+    const auto outer = std::span<const Axis>(region.axes).first(region.axes.size() - 1);
     const int64_t size = region.axes.back().extent;
     const size_t before = reads_.direct.size();
     for_each_step(outer, &Axis::target_stride, [&](int64_t offset) {

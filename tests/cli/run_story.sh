@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs one story of the command line and compares what is seen with what is expected.
 #
-# usage: tests/cli/run.sh BINARY STORY.sh [--update]
+# usage: tests/cli/run_story.sh BINARY STORY.sh [--update]
 set -euo pipefail
 
 binary=$(realpath "$1")
