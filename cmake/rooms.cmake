@@ -1,7 +1,8 @@
 # weightloom_room(NAME SOURCES ... TESTS ... TESTING ... LIBRARIES ... FUZZ ...)
 #   SOURCES   the room's .cc files, compiled into the library
 #   TESTS     its *_test.cc files, linked into weightloom_NAME_test
-#   TESTING   its *_testing.cc files: helpers for its own tests and those of the rooms below
+#   TESTING   its *_testing.cc files, without GoogleTest: helpers for its own tests and fuzz targets
+#             and those of the rooms below
 #   LIBRARIES third-party targets that the room's sources need
 #   FUZZ      its *_fuzz.cc files, one libFuzzer executable each
 # Rooms are object libraries; a room's test links the rooms above it and itself.
@@ -18,7 +19,7 @@ function(weightloom_room name)
   target_link_libraries(${room} PUBLIC weightloom_options fmt::fmt ${ROOM_LIBRARIES})
   set_property(GLOBAL APPEND PROPERTY WEIGHTLOOM_ROOMS ${room})
   get_property(rooms GLOBAL PROPERTY WEIGHTLOOM_ROOMS)
-  if(WEIGHTLOOM_TESTS AND ROOM_TESTING)
+  if((WEIGHTLOOM_TESTS OR WEIGHTLOOM_FUZZ) AND ROOM_TESTING)
     add_library(${room}_testing OBJECT ${ROOM_TESTING})
     target_link_libraries(${room}_testing PUBLIC weightloom_options fmt::fmt)
     set_property(GLOBAL APPEND PROPERTY WEIGHTLOOM_TESTING ${room}_testing)
@@ -35,7 +36,7 @@ function(weightloom_room name)
       add_executable(${stem} ${source})
       target_compile_options(${stem} PRIVATE -fsanitize=fuzzer)
       target_link_options(${stem} PRIVATE -fsanitize=fuzzer)
-      target_link_libraries(${stem} PRIVATE ${rooms})
+      target_link_libraries(${stem} PRIVATE ${rooms} ${testing})
     endforeach()
   endif()
 endfunction()

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "weightloom/base/file.h"
 
@@ -12,7 +13,9 @@ namespace weightloom {
 
 class TemporaryFolder {
  public:
-  TemporaryFolder() : path_(testing::TempDir() + "weightloom-XXXXXX") {
+  TemporaryFolder() : TemporaryFolder(testing::TempDir()) {}
+  /// In `parent`, which ends in a slash.
+  explicit TemporaryFolder(const std::string& parent) : path_(parent + "weightloom-XXXXXX") {
     if (::mkdtemp(path_.data()) == nullptr) throw system_error(errno, "make the folder", path_);
   }
   ~TemporaryFolder() {
@@ -31,5 +34,12 @@ class TemporaryFolder {
  private:
   std::string path_;
 };
+
+/// For tests that make thousands of files: where files live in memory, if the system has such a
+/// place.
+inline std::string fast_temporary_parent() {
+  const std::string memory = "/dev/shm/";
+  return system_calls().access(memory, W_OK | X_OK) == 0 ? memory : testing::TempDir();
+}
 
 }  // namespace weightloom

@@ -35,13 +35,34 @@ std::optional<int64_t> leading_number(std::string_view text) {
   return value;
 }
 
+/// Where this process stands in a hierarchy of cgroups ("/user.slice/job.scope"; "" at its root):
+/// what follows `mark` in /proc/self/cgroup.
+std::string cgroup_path(const Syscalls& calls, std::string_view mark) {
+  const std::string text = "\n" + read_kernel_file(calls, "/proc/self/cgroup");
+  const size_t at = text.find(mark);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + mark.size();
+  const std::string path = text.substr(begin, text.find('\n', begin) - begin);
+  return path == "/" ? "" : path;
+}
+
+/// The smallest limit of the group and of all above it.
+int64_t lowered_by_groups(const Syscalls& calls, int64_t limit, const std::string& root,
+                          std::string group, const std::string& file) {
+  while (true) {
+    const std::string path = root + group + file;
+    if (auto value = leading_number(read_kernel_file(calls, path))) limit = std::min(limit, *value);
+    if (group.empty()) return limit;
+    group.resize(std::min(group.rfind('/'), group.size() - 1));
+  }
+}
+
 int64_t memory_limit(const Syscalls& calls) {
   int64_t limit = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-  for (const char* path :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    if (auto value = leading_number(read_kernel_file(calls, path))) limit = std::min(limit, *value);
-  }
-  return limit;
+  limit =
+      lowered_by_groups(calls, limit, "/sys/fs/cgroup", cgroup_path(calls, "\n0::"), "/memory.max");
+  return lowered_by_groups(calls, limit, "/sys/fs/cgroup/memory", cgroup_path(calls, ":memory:"),
+                           "/memory.limit_in_bytes");
 }
 
 }  // namespace

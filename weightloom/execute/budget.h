@@ -7,7 +7,7 @@
 
 namespace weightloom {
 
-/// 1 GiB, or an eighth of what the cgroup (v2, v1) or the machine has, if that is less.
+/// 1 GiB, or an eighth of what the process's cgroups (v2, v1) or the machine have, if that is less.
 int64_t default_memory_budget(const Syscalls& calls);
 /// 4, or the cores there are if more: workers wait for disks as much as they copy.
 int default_threads() noexcept;

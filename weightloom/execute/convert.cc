@@ -1,6 +1,7 @@
 #include "weightloom/execute/convert.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -59,6 +60,19 @@ std::vector<ShardFile> shards_of(const std::vector<OriginalFile>& originals) {
   return shards;
 }
 
+/// Refuses a layout whose shards take the names of what convert itself writes beside them.
+ShardLayout without_reserved_names(ShardLayout layout) {
+  for (const ShardFile& file : layout.files()) {
+    const bool is_index = layout.index() && file.name == layout.index()->first;
+    if (file.name != kProvenanceName && !is_index) continue;
+    throw Error(ErrorCode::usage,
+                fmt::format("{}: a shard cannot have the name of the {}", file.name,
+                            is_index ? "index" : "record"),
+                "choose another split than that of --layout-from");
+  }
+  return layout;
+}
+
 /// One conversion on its way to disk.
 class Converter {
  public:
@@ -75,14 +89,21 @@ class Converter {
 
   ConvertReport convert() && {
     make_tiles();
-    work_.prepare(output_.overwrite);
-    try {
-      run();
-    } catch (const Error& error) {
-      clean_up_after(error);
-      throw;
+    fingerprint_ = fingerprint_of_run();
+    std::optional<JournalState> before;
+    if (output_.resume) before = read_journal(calls_, work_.journal_path());
+    // A run killed between putting DST in place and clearing up has nothing left to do. If it was
+    // another conversion (as it is when DST was its source), its journal says nothing about this
+    // one.
+    const bool published = before && before->publish && work_.is_published(*before->publish);
+    if (published && before->fingerprint == fingerprint_) {
+      report_.resumed_bytes = conversion_.program.target_bytes();
+      return std::move(*this).finish();
     }
-    return std::move(report_);
+    if (published) before.reset();
+    work_.prepare(output_.overwrite);
+    run_or_clean_up(before);
+    return std::move(*this).finish();
   }
 
  private:
@@ -99,22 +120,42 @@ class Converter {
     report_.findings = conversion_.findings;
   }
 
-  void run() {
-    const std::string fingerprint = fingerprint_of_run();
-    const auto before = read_journal(calls_, work_.journal_path());
-    if (output_.resume && before) {
-      refuse_other_run(*before, fingerprint);
-      if (before->publish && work_.is_published(*before->publish)) return work_.remove();
+  void run_or_clean_up(const std::optional<JournalState>& before) {
+    try {
+      run(before);
+    } catch (const Error& error) {
+      if (!can_go_on_after(error)) discard_work();
+      throw;
+    } catch (...) {
+      discard_work();
+      throw;
+    }
+  }
+
+  void run(const std::optional<JournalState>& before) {
+    if (before) refuse_other_run(*before);
+    if (before && has_whole_files(*before)) {
       resume(*before);
     } else {
-      start(fingerprint);
+      start();
     }
     write_beside_tensors();
     put_in_place();
   }
 
-  void refuse_other_run(const JournalState& before, const std::string& fingerprint) const {
-    if (before.fingerprint == fingerprint) return;
+  /// DST is in place: what still goes wrong is told, but is no failure.
+  ConvertReport finish() && {
+    try {
+      work_.remove();
+    } catch (const Error& error) {
+      report_.findings.push_back(
+          {Severity::report, "work_folder_left", "", work_.path(), error.what()});
+    }
+    return std::move(report_);
+  }
+
+  void refuse_other_run(const JournalState& before) const {
+    if (before.fingerprint == fingerprint_) return;
     throw Error(ErrorCode::usage,
                 fmt::format("{}: the interrupted run had another source, selection or output",
                             work_.path()),
@@ -137,16 +178,25 @@ class Converter {
     return to_hex(fnv1a64(fmt::format("{} {}", limits_.tile_bytes, limits_.worker_bytes), state));
   }
 
-  void start(const std::string& fingerprint) {
+  void start() {
     work_.start_over();
     refuse_full_disk();
-    Journal journal = Journal::create(calls_, work_.journal_path(), fingerprint);
+    Journal journal = Journal::create(calls_, work_.journal_path(), fingerprint_);
     write_tensors(0, journal);
   }
 
+  /// False if there is nothing to go on from, or a file that the journal counts on is not there.
+  bool has_whole_files(const JournalState& state) const {
+    if (state.tiles == 0 || state.tiles > std::ssize(tiles_)) return false;
+    return std::all_of(layout_.files().begin(), layout_.files().end(), [&](const ShardFile& file) {
+      const auto status = status_of(calls_, join_path(work_.out(), file.name));
+      return status && status->kind == FileKind::file &&
+             status->size_bytes == file.header.file_bytes();
+    });
+  }
+
   void resume(const JournalState& state) {
-    make_folder(calls_, work_.out());
-    const auto first = std::min(static_cast<size_t>(state.tiles), tiles_.size());
+    const auto first = static_cast<size_t>(state.tiles);
     for (const Tile& tile : std::span(tiles_).first(first)) {
       report_.resumed_bytes += tile.size_bytes;
     }
@@ -180,9 +230,12 @@ class Converter {
   /// Side files, then the record, then the index: the last thing that makes a folder a checkpoint.
   void write_beside_tensors() {
     if (work_.single_file()) return;
-    remove_unfinished_side_files();
+    const std::set<std::string> shards = shard_names();
+    // A resumed run may find links of the earlier one, which must not be written through.
+    prune_tree(calls_, work_.out(), shards);
     std::vector<std::string> copied;
     if (!is_same_folder()) copied = side_files_of(calls_, source_);
+    std::erase_if(copied, [&](const std::string& name) { return shards.contains(name); });
     keep_files_of_destination(copied);
     for (const std::string& name : copied) {
       copy_file(calls_, join_path(source_.folder(), name), join_path(work_.out(), name));
@@ -195,15 +248,15 @@ class Converter {
     }
   }
 
-  /// A resumed run may find links of the earlier one, which must not be written through.
-  void remove_unfinished_side_files() {
-    std::set<std::string> shards;
-    for (const ShardFile& file : layout_.files()) {
-      shards.insert(file.name.substr(0, file.name.find('/')));
-    }
-    for (const std::string& name : list_folder(calls_, work_.out())) {
-      if (!shards.contains(name)) remove_all(calls_, join_path(work_.out(), name));
-    }
+  std::set<std::string> shard_names() const {
+    std::set<std::string> names;
+    for (const ShardFile& file : layout_.files()) names.insert(file.name);
+    return names;
+  }
+
+  /// True if a reader of the output folder cannot take other weights beside it for part of it.
+  bool stands_by_itself() const {
+    return layout_.index() || shard_names().contains("model.safetensors");
   }
 
   bool is_same_folder() const {
@@ -214,9 +267,9 @@ class Converter {
 
   void keep_files_of_destination(const std::vector<std::string>& copied) {
     if (!work_.destination_exists()) return;
-    std::set<std::string> skip = replaced_files(calls_, work_.destination());
+    std::set<std::string> skip = replaced_files(calls_, work_.destination(), stands_by_itself());
     skip.insert(copied.begin(), copied.end());
-    for (const ShardFile& file : layout_.files()) skip.insert(file.name);
+    skip.merge(shard_names());
     if (layout_.index()) skip.insert(layout_.index()->first);
     link_tree(calls_, work_.destination(), work_.out(), skip);
   }
@@ -224,17 +277,19 @@ class Converter {
   void put_in_place() {
     sync_tree(calls_, work_.out());
     sync_folder(calls_, work_.path());
-    const auto state = read_journal(calls_, work_.journal_path());
-    Journal::resume(calls_, work_.journal_path(), *state).record_publish(work_.identity());
+    const JournalState state{fingerprint_, std::ssize(tiles_), std::nullopt};
+    Journal::resume(calls_, work_.journal_path(), state).record_publish(work_.identity());
     if (run_.stop.stop_requested()) throw Error(ErrorCode::cancelled, "cancelled by the caller");
     work_.publish();
-    work_.remove();
   }
 
-  /// What a failed run leaves: its work, if it can go on from there.
-  void clean_up_after(const Error& error) {
-    const bool keep = error.code() == ErrorCode::io || output_.resume;
-    if (keep && error.code() != ErrorCode::cancelled) return;
+  /// A failed run leaves its work if --resume can go on from there.
+  bool can_go_on_after(const Error& error) const {
+    if (error.code() == ErrorCode::cancelled) return false;
+    return error.code() == ErrorCode::io || error.code() == ErrorCode::exists || output_.resume;
+  }
+
+  void discard_work() noexcept {
     try {
       work_.remove();
     } catch (const Error&) {
@@ -250,6 +305,7 @@ class Converter {
   ShardLayout layout_;
   ScheduleLimits limits_;
   WorkFolder work_;
+  std::string fingerprint_;
   std::vector<Tile> tiles_;
   ConvertReport report_;
 };
@@ -263,12 +319,12 @@ ShardLayout output_layout(const Syscalls& calls, const Conversion& conversion,
     return ShardLayout::one_file(specs, base_name(destination), conversion.metadata);
   }
   if (output.layout_from) {
-    return ShardLayout::like_index(specs, index_to_copy(calls, *output.layout_from),
-                                   conversion.metadata);
+    return without_reserved_names(ShardLayout::like_index(
+        specs, index_to_copy(calls, *output.layout_from), conversion.metadata));
   }
   if (!conversion.original_files.empty() && !output.max_shard_given) {
-    return ShardLayout::verbatim(specs, shards_of(conversion.original_files),
-                                 conversion.original_index);
+    return without_reserved_names(ShardLayout::verbatim(specs, shards_of(conversion.original_files),
+                                                        conversion.original_index));
   }
   return ShardLayout::by_size(specs, output.max_shard_bytes, conversion.metadata);
 }

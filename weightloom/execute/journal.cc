@@ -23,17 +23,16 @@ void write_text(const File& file, std::string_view text, int64_t offset) {
   file.write_at(std::as_bytes(std::span(text)), offset);
 }
 
-/// Takes in one whole line after the first.
+/// Takes in one whole line after the first; what is no line of ours says nothing.
 void read_line(const std::string& line, JournalState& state) {
   std::istringstream words(line);
   std::string verb;
   words >> verb;
-  if (verb == "tiles") {
-    words >> state.tiles;
-  } else if (verb == "publish") {
-    PathIdentity identity;
-    words >> identity.first >> identity.second;
-    state.publish = identity;
+  if (int64_t tiles = 0; verb == "tiles" && words >> tiles && words.eof() && tiles >= 0) {
+    state.tiles = tiles;
+  }
+  if (PathIdentity id; verb == "publish" && words >> id.first >> id.second && words.eof()) {
+    state.publish = id;
   }
 }
 

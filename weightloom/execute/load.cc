@@ -52,8 +52,10 @@ class MemorySink : public TileSink {
   std::vector<int64_t> missing_;
 };
 
+using FilePlace = std::pair<int32_t, int64_t>;  // file, offset
+
 /// Where the first byte of a tile lies in the source files: tiles are made in file order.
-std::pair<int32_t, int64_t> first_source(const CopyProgram& program, const Tile& tile) {
+FilePlace first_source(const CopyProgram& program, const Tile& tile) {
   const Piece& piece = tile.pieces.front();
   const auto& target = program.targets()[static_cast<size_t>(piece.target)];
   for (const Region& region :
@@ -66,12 +68,14 @@ std::pair<int32_t, int64_t> first_source(const CopyProgram& program, const Tile&
 }
 
 void sort_by_source(const CopyProgram& program, std::vector<Tile>& tiles) {
-  std::vector<std::pair<std::pair<int32_t, int64_t>, Tile>> keyed;
-  keyed.reserve(tiles.size());
-  for (Tile& tile : tiles) keyed.emplace_back(first_source(program, tile), std::move(tile));
-  std::stable_sort(keyed.begin(), keyed.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (size_t i = 0; i < tiles.size(); ++i) tiles[i] = std::move(keyed[i].second);
+  std::vector<std::pair<FilePlace, size_t>> order;  // with the place in tiles
+  order.reserve(tiles.size());
+  for (const Tile& tile : tiles) order.emplace_back(first_source(program, tile), order.size());
+  std::sort(order.begin(), order.end());
+  std::vector<Tile> sorted;
+  sorted.reserve(tiles.size());
+  for (const auto& [place, i] : order) sorted.push_back(std::move(tiles[i]));
+  tiles = std::move(sorted);
 }
 
 RunStatistics load_spaces(const Syscalls& calls, const CopyProgram& program,

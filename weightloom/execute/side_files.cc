@@ -14,7 +14,7 @@ namespace weightloom {
 namespace {
 
 constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
-constexpr std::string_view kIndexName = "model.safetensors.index.json";
+constexpr std::string_view kWholeName = "model.safetensors";
 constexpr std::array<std::string_view, 9> kWeightSuffixes = {
     ".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".msgpack", ".onnx"};
 
@@ -43,11 +43,29 @@ bool is_numbered_shard(std::string_view name) {
 }
 
 std::optional<Index> index_if_sound(const Syscalls& calls, const std::string& path) {
+  const std::string text = read_whole_file(calls, path);
   try {
-    return parse_index(read_whole_file(calls, path), path);
+    return parse_index(text, path);
   } catch (const Error&) {
     return std::nullopt;  // the destination's old index may be anything
   }
+}
+
+/// The safetensors files at the top of a folder, by kind.
+struct OldWeights {
+  std::set<std::string> indexes;
+  std::set<std::string> numbered;
+  std::set<std::string> all;
+};
+
+OldWeights old_weights(const Syscalls& calls, const std::string& folder) {
+  OldWeights old;
+  for (const std::string& name : list_folder(calls, folder)) {
+    if (name.ends_with(kIndexSuffix)) old.indexes.insert(name);
+    if (is_numbered_shard(name)) old.numbered.insert(name);
+    if (name.ends_with(".safetensors")) old.all.insert(name);
+  }
+  return old;
 }
 
 }  // namespace
@@ -55,29 +73,31 @@ std::optional<Index> index_if_sound(const Syscalls& calls, const std::string& pa
 std::vector<std::string> side_files_of(const Syscalls& calls, const Checkpoint& source) {
   std::vector<std::string> names;
   if (source.is_single_file()) return names;
+  std::set<std::string> weights;
+  for (const CheckpointFile& file : source.files()) weights.insert(file.name);
   for (const std::string& name : list_folder(calls, source.folder())) {
+    if (!is_side_file(name) || weights.contains(name)) continue;
     const auto status = status_of(calls, join_path(source.folder(), name));
-    if (status && status->kind == FileKind::file && is_side_file(name)) names.push_back(name);
+    if (status && status->kind == FileKind::file) names.push_back(name);
   }
   return names;
 }
 
-std::set<std::string> replaced_files(const Syscalls& calls, const std::string& folder) {
-  std::set<std::string> replaced{"model.safetensors", std::string(kProvenanceName)};
-  std::set<std::string> numbered;
-  bool has_index = false;
-  for (const std::string& name : list_folder(calls, folder)) {
-    if (is_numbered_shard(name)) numbered.insert(name);
-    if (!name.ends_with(kIndexSuffix)) continue;
-    has_index = true;
-    const auto index = index_if_sound(calls, join_path(folder, name));
-    if (!index && name != kIndexName) continue;
-    replaced.insert(name);
-    if (!index) continue;
-    for (const auto& [tensor, shard] : index->weight_map) replaced.insert(shard);
+std::set<std::string> replaced_files(const Syscalls& calls, const std::string& folder,
+                                     bool stands_by_itself) {
+  std::set<std::string> replaced{std::string(kWholeName), std::string(kProvenanceName)};
+  const OldWeights old = old_weights(calls, folder);
+  for (const std::string& index : old.indexes) {
+    replaced.insert(index);
+    if (const auto sound = index_if_sound(calls, join_path(folder, index))) {
+      for (const auto& [tensor, shard] : sound->weight_map) replaced.insert(shard);
+    }
   }
-  if (!has_index && !status_of(calls, join_path(folder, "model.safetensors"))) {
-    replaced.merge(numbered);
+  const bool unnamed = old.indexes.empty() && !old.all.contains(std::string(kWholeName));
+  if (!stands_by_itself || (unnamed && old.numbered.empty())) {
+    replaced.insert(old.all.begin(), old.all.end());
+  } else if (unnamed) {
+    replaced.insert(old.numbered.begin(), old.numbered.end());
   }
   return replaced;
 }

@@ -11,13 +11,18 @@
 
 namespace weightloom {
 
-/// Names in the source's folder that go along: regular files at its top that are no weights, index
-/// or record. None when the source is a single file.
+/// Names in the source's folder that go along: regular files at its top that are no weights (by
+/// name, or because the source's tensors stand there), index or record. None when the source is a
+/// single file.
 std::vector<std::string> side_files_of(const Syscalls& calls, const Checkpoint& source);
 
-/// Relative names of what a new checkpoint replaces in `folder`: its index and the shards it names,
-/// a numbered set, model.safetensors, the record. Works on broken folders too.
-std::set<std::string> replaced_files(const Syscalls& calls, const std::string& folder);
+/// Relative names of what a new checkpoint replaces in `folder`: its indexes and the shards they
+/// name, model.safetensors, the record; without an index and model.safetensors the numbered set, or
+/// else all weights, that make the folder's checkpoint. Works on broken folders too.
+/// `stands_by_itself`: the new checkpoint has an index or is model.safetensors; else every file of
+/// weights at the top goes, because a reader would take it for a part of the new one.
+std::set<std::string> replaced_files(const Syscalls& calls, const std::string& folder,
+                                     bool stands_by_itself);
 
 /// Copies a file and makes it durable.
 void copy_file(const Syscalls& calls, const std::string& from, const std::string& to);

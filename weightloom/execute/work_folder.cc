@@ -6,13 +6,19 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "weightloom/execute/side_files.h"
+
 namespace weightloom {
 namespace {
 
-FileKind kind_of(const Syscalls& calls, const std::string& path) {
+FileStatus look_at(const Syscalls& calls, const std::string& path) {
   const StatResult result = calls.lstat(path);
   if (result.error != 0) throw system_error(-result.error, "look at", path);
-  return result.status.kind;
+  return result.status;
+}
+
+FileKind kind_of(const Syscalls& calls, const std::string& path) {
+  return look_at(calls, path).kind;
 }
 
 bool exists(const Syscalls& calls, const std::string& path) {
@@ -27,6 +33,21 @@ void require_writable(const Syscalls& calls, const std::string& folder) {
   if (error != 0) throw system_error(-error, "write into", folder);
 }
 
+bool is_unsupported(int error) {
+  return error == -EINVAL || error == -ENOSYS || error == -EOPNOTSUPP;
+}
+
+void link_or_copy(const Syscalls& calls, const std::string& from, const std::string& to,
+                  FileKind kind) {
+  const int error = calls.link(from, to);
+  if (error == 0) return;
+  const bool no_links = error == -EPERM || error == -EMLINK || error == -EOPNOTSUPP;
+  if (!no_links || kind != FileKind::file) {
+    throw system_error(-error, fmt::format("hard-link it as '{}'", to), from);
+  }
+  copy_file(calls, from, to);
+}
+
 void link_below(const Syscalls& calls, const std::string& from, const std::string& to,
                 const std::string& prefix, const std::set<std::string>& skip) {
   for (const std::string& name : list_folder(calls, from)) {
@@ -34,13 +55,29 @@ void link_below(const Syscalls& calls, const std::string& from, const std::strin
     if (skip.contains(relative)) continue;
     const std::string source = join_path(from, name);
     const std::string target = join_path(to, name);
-    if (kind_of(calls, source) == FileKind::folder) {
+    const FileKind kind = kind_of(calls, source);
+    if (kind == FileKind::folder) {
       make_folder(calls, target);
       link_below(calls, source, target, relative + "/", skip);
     } else {
-      hard_link(calls, source, target);
+      link_or_copy(calls, source, target, kind);
     }
   }
+}
+
+/// True if nothing is left of the folder.
+bool prune_below(const Syscalls& calls, const std::string& path, const std::string& prefix,
+                 const std::set<std::string>& keep) {
+  bool empty = true;
+  for (const std::string& name : list_folder(calls, path)) {
+    const std::string relative = fmt::format("{}{}", prefix, name);
+    const std::string below = join_path(path, name);
+    const bool kept = keep.contains(relative) || (kind_of(calls, below) == FileKind::folder &&
+                                                  !prune_below(calls, below, relative + "/", keep));
+    if (!kept) remove_all(calls, below);
+    empty = empty && !kept;
+  }
+  return empty;
 }
 
 }  // namespace
@@ -56,28 +93,44 @@ WorkFolder::WorkFolder(const Syscalls& calls, std::string destination, bool sing
 bool WorkFolder::destination_exists() const { return exists(calls_, destination_); }
 
 void WorkFolder::prepare(bool overwrite) {
-  if (!status_of(calls_, parent_)) {
+  refuse_nameless_destination();
+  const auto parent = status_of(calls_, parent_);
+  if (!parent) {
     throw Error(ErrorCode::not_found,
                 fmt::format("{}: the folder for the output is not there", parent_),
                 fmt::format("make it: mkdir -p '{}'", parent_));
   }
   require_writable(calls_, parent_);
-  if (destination_exists()) refuse_bad_destination(overwrite);
+  replaces_ = destination_exists();
+  if (replaces_) refuse_bad_destination(overwrite, parent->device);
   make_folder(calls_, work_);
-  if (destination_exists() && !single_file_) refuse_if_no_exchange();
+  if (replaces_ && !single_file_) refuse_if_no_exchange();
 }
 
-void WorkFolder::refuse_bad_destination(bool overwrite) const {
-  const FileKind kind = kind_of(calls_, destination_);
-  if (kind == FileKind::link) {
+void WorkFolder::refuse_nameless_destination() const {
+  const std::string name = base_name(destination_);
+  if (name != "." && name != ".." && name != "/" && !name.empty()) return;
+  throw Error(ErrorCode::usage,
+              fmt::format("'{}': the output is built beside it, which needs a name", destination_),
+              "give the folder by its name, such as ../NAME");
+}
+
+void WorkFolder::refuse_bad_destination(bool overwrite, uint64_t device_of_parent) const {
+  const FileStatus status = look_at(calls_, destination_);
+  if (status.kind == FileKind::link) {
     throw Error(ErrorCode::exists, fmt::format("{}: is a symbolic link", destination_),
                 "name the folder or file it leads to");
   }
-  if ((kind == FileKind::folder) == single_file_) {
+  if ((status.kind == FileKind::folder) == single_file_) {
     throw Error(ErrorCode::exists,
                 fmt::format("{}: is a {}, the output is a {}", destination_,
                             single_file_ ? "folder" : "file", single_file_ ? "file" : "folder"),
                 "choose another destination");
+  }
+  if (status.device != device_of_parent) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("{}: is a mount point, which cannot be replaced", destination_),
+                "choose a folder inside it");
   }
   const bool empty = !single_file_ && list_folder(calls_, destination_).empty();
   if (!overwrite && !empty) {
@@ -97,9 +150,8 @@ void WorkFolder::refuse_if_no_exchange() const {
   remove_all(calls_, a);
   remove_all(calls_, b);
   if (error == 0) return;
-  if (error != -EINVAL && error != -ENOSYS && error != -EOPNOTSUPP) {
-    throw system_error(-error, "exchange folders in", work_);
-  }
+  if (!is_unsupported(error)) throw system_error(-error, "exchange folders in", work_);
+  calls_.rmdir(work_);  // unless an earlier run's work is in it
   throw Error(ErrorCode::unsupported,
               fmt::format("{}: this filesystem cannot exchange two folders in one step", parent_),
               "choose a destination that does not exist, then move it yourself");
@@ -116,9 +168,8 @@ std::string WorkFolder::published_path() const {
 }
 
 PathIdentity WorkFolder::identity() const {
-  const StatResult result = calls_.lstat(published_path());
-  if (result.error != 0) throw system_error(-result.error, "look at", published_path());
-  return {result.status.device, result.status.inode};
+  const FileStatus status = look_at(calls_, published_path());
+  return {status.device, status.inode};
 }
 
 bool WorkFolder::is_published(PathIdentity identity) const {
@@ -128,22 +179,34 @@ bool WorkFolder::is_published(PathIdentity identity) const {
 
 void WorkFolder::publish() {
   const std::string from = published_path();
-  if (single_file_) {
-    rename_path(calls_, from, destination_);
-  } else {
-    const bool there = destination_exists();
-    const int error =
-        there ? calls_.exchange(from, destination_) : calls_.rename_new(from, destination_);
-    if (error != 0) throw system_error(-error, "put in place", destination_);
-  }
+  const int error = replaces_ ? replace(from) : put_new(from);
+  if (error != 0) throw system_error(-error, "put in place", destination_);
+  sync_folder(calls_, parent_path(from));
   sync_folder(calls_, parent_);
 }
 
-void WorkFolder::remove() { remove_all(calls_, work_); }
+int WorkFolder::replace(const std::string& from) const {
+  return single_file_ ? calls_.rename(from, destination_) : calls_.exchange(from, destination_);
+}
+
+int WorkFolder::put_new(const std::string& from) const {
+  const int error = calls_.rename_new(from, destination_);
+  if (!is_unsupported(error)) return error;
+  return destination_exists() ? -EEXIST : calls_.rename(from, destination_);
+}
+
+void WorkFolder::remove() {
+  remove_all(calls_, out_);
+  remove_all(calls_, work_);
+}
 
 void link_tree(const Syscalls& calls, const std::string& from, const std::string& to,
                const std::set<std::string>& skip) {
   link_below(calls, from, to, "", skip);
+}
+
+void prune_tree(const Syscalls& calls, const std::string& path, const std::set<std::string>& keep) {
+  prune_below(calls, path, "", keep);
 }
 
 void sync_tree(const Syscalls& calls, const std::string& path) {

@@ -6,8 +6,10 @@
 #include <fmt/ranges.h>
 
 #include "weightloom/base/error.h"
+#include "weightloom/base/quote.h"
 #include "weightloom/mapping/operation_internal.h"
 #include "weightloom/mapping/strict_json_internal.h"
+#include "weightloom/safetensors/checkpoint.h"
 
 namespace weightloom {
 namespace {
@@ -45,11 +47,18 @@ std::vector<int64_t> read_fired(const StrictObject& record, const Mapping& mappi
   return fired;
 }
 
+/// The way back writes files of these names.
+void check_file_name(const StrictObject& record, const std::string& name) {
+  const std::string_view fault = fault_of_file_name(name);
+  if (!fault.empty()) record.refuse(fmt::format("the file name {} is {}", quote(name), fault));
+}
+
 std::vector<OriginalFile> read_files(const StrictObject& record) {
   std::vector<OriginalFile> files;
   for (const json& item : record.list("files")) {
     const StrictObject file(item, fmt::format("{}: files[{}]", record.where(), files.size()),
                             ErrorCode::format, {"name", "header"});
+    check_file_name(record, file.text("name"));
     files.push_back({file.text("name"), file.text("header")});
   }
   return files;
@@ -88,6 +97,7 @@ Provenance parse_provenance(std::string_view json_text, std::string_view file) {
   if (record.has("index")) {
     const StrictObject index(record.at("index"), std::string(file) + ": index", ErrorCode::format,
                              {"name", "text"});
+    check_file_name(record, index.text("name"));
     provenance.index.emplace(index.text("name"), index.text("text"));
   }
   return provenance;

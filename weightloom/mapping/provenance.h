@@ -35,7 +35,8 @@ struct Provenance {
   std::optional<std::pair<std::string, std::string>> index;  // name and text, verbatim
 };
 
-/// Errors: format, naming `file`; also if the mapping does not have the hash the record states.
+/// Errors: format, naming `file`; also if the mapping does not have the hash the record states, or
+/// the name of an original file could lead out of a folder.
 Provenance parse_provenance(std::string_view json, std::string_view file);
 /// Stable: equal records give equal bytes.
 std::string format_provenance(const Provenance& provenance);

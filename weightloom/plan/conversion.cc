@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <unordered_map>
 
 #include <fmt/format.h>
@@ -182,6 +183,7 @@ class Planner {
     }
     MappingResult applied = apply_mapping(facts_.record->mapping, forward.hub, recorded_config());
     append(result_.findings, std::move(applied.findings));
+    result_.passed_through = applied.passed_through;
     forward.runtime = std::move(applied.tensors);
     return forward;
   }
@@ -193,7 +195,7 @@ class Planner {
 
   /// The forward layouts in the order of the tensors that are there; every disagreement is found.
   Relation relation_over_source(const RecordedForward& forward) {
-    std::unordered_map<std::string, const NamedLayout*> recorded;
+    std::map<std::string, const NamedLayout*> recorded;
     for (const NamedLayout& tensor : forward.runtime) recorded.emplace(tensor.name, &tensor);
     Relation relation;
     for (const NamedLayout& hub : forward.hub) relation.sources.push_back(hub.layout.shape());

@@ -137,9 +137,7 @@ RandomProgram random_program(uint64_t seed, int64_t scale, const std::string& fo
 CopyProgram write_sources(const RandomProgram& random) {
   std::vector<ProgramFile> files(random.program.files().begin(), random.program.files().end());
   for (size_t i = 0; i < files.size(); ++i) {
-    const auto& bytes = random.files[i];
-    write_whole_file(system_calls(), files[i].path,
-                     {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    File::create(system_calls(), files[i].path).write_at(random.files[i], 0);
     files[i].status = *status_of(system_calls(), files[i].path);
   }
   return CopyProgram(std::move(files),

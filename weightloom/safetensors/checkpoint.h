@@ -48,6 +48,10 @@ struct Index {
   std::optional<int64_t> total_parameters;
 };
 
+/// Why a text may not name a file of a checkpoint, relative to its folder, or "": it could lead out
+/// of the folder, or is not the one spelling of its path.
+std::string_view fault_of_file_name(std::string_view name) noexcept;
+
 /// Errors: format, naming `file` and the entry.
 Index parse_index(std::string_view json, std::string_view file);
 /// `{"metadata": {"total_parameters", "total_size"}, "weight_map"}`, keys sorted, indent 2, newline

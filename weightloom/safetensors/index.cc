@@ -20,22 +20,6 @@ Error refusal(std::string_view file, std::string_view fault) {
   return Error(ErrorCode::format, fmt::format("{}: {}", file, fault));
 }
 
-/// Why `shard` may not be opened, or nothing. A shard has one spelling, so that it is read once.
-std::string_view fault_of_shard(std::string_view shard) {
-  if (shard.empty()) return "an empty file name";
-  if (shard.find('\0') != std::string_view::npos) return "a file name with a NUL";
-  if (shard.find('\\') != std::string_view::npos) return "a file name with a backslash";
-  if (shard.front() == '/') return "an absolute path";
-  for (size_t begin = 0; begin <= shard.size();) {
-    size_t end = std::min(shard.find('/', begin), shard.size());
-    auto part = shard.substr(begin, end - begin);
-    if (part == "..") return "a path with '..', which could leave the folder";
-    if (part.empty() || part == ".") return "a path with an empty or '.' part";
-    begin = end + 1;
-  }
-  return {};
-}
-
 std::pair<std::string, std::string> parse_entry(std::string_view name, element value,
                                                 std::string_view file) {
   if (name.find('\0') != std::string_view::npos) {
@@ -46,7 +30,7 @@ std::pair<std::string, std::string> parse_entry(std::string_view name, element v
     throw refusal(file, fmt::format("tensor {}: the shard is {}, but a file name is needed",
                                     quote(name), kind_of(value)));
   }
-  if (auto fault = fault_of_shard(shard); !fault.empty()) {
+  if (auto fault = fault_of_file_name(shard); !fault.empty()) {
     throw refusal(file,
                   fmt::format("tensor {}: the shard {} is {}", quote(name), quote(shard), fault));
   }
@@ -96,6 +80,21 @@ void parse_index_metadata(element value, std::string_view file, Index& index) {
 }
 
 }  // namespace
+
+std::string_view fault_of_file_name(std::string_view name) noexcept {
+  if (name.empty()) return "an empty file name";
+  if (name.find('\0') != std::string_view::npos) return "a file name with a NUL";
+  if (name.find('\\') != std::string_view::npos) return "a file name with a backslash";
+  if (name.front() == '/') return "an absolute path";
+  for (size_t begin = 0; begin <= name.size();) {
+    size_t end = std::min(name.find('/', begin), name.size());
+    auto part = name.substr(begin, end - begin);
+    if (part == "..") return "a path with '..', which could leave the folder";
+    if (part.empty() || part == ".") return "a path with an empty or '.' part";
+    begin = end + 1;
+  }
+  return {};
+}
 
 Index parse_index(std::string_view json, std::string_view file) {
   std::string text;

@@ -1,0 +1,216 @@
+#include "weightloom/execute/executor.h"
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "weightloom/base/error_testing.h"
+#include "weightloom/base/fault_syscalls_testing.h"
+#include "weightloom/base/temporary_folder_testing.h"
+#include "weightloom/execute/executor_testing.h"
+#include "weightloom/layout/layout_testing.h"
+#include "weightloom/plan/random_program_testing.h"
+#include "weightloom/safetensors/safetensors_testing.h"
+
+namespace weightloom {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::RandomProgram;
+using testing::test_seed;
+
+constexpr ScheduleLimits kDefault{};
+constexpr ScheduleLimits kTiny{.tile_bytes = 7, .worker_bytes = 32};
+constexpr ScheduleLimits kSmall{.tile_bytes = 64, .worker_bytes = 512};
+
+class ExecutorTest : public ::testing::Test {
+ protected:
+  /// Runs `check(random, program)` on programs whose files are written.
+  template <typename Check>
+  void for_each_program(int count, int64_t scale, Check check) {
+    for (int i = 0; i < count && !HasFailure(); ++i) {
+      const uint64_t seed = test_seed() + static_cast<uint64_t>(i);
+      SCOPED_TRACE(::testing::Message() << "WEIGHTLOOM_SEED=" << seed);
+      const RandomProgram random = testing::random_program(seed, scale, folder_.path());
+      check(random, testing::write_sources(random));
+    }
+  }
+
+  TemporaryFolder folder_;
+};
+
+RunOptions threads(int count) {
+  RunOptions options;
+  options.threads = count;
+  return options;
+}
+
+TEST_F(ExecutorTest, EqualsTheInterpreterOnRandomPrograms) {
+  for_each_program(300, 12, [](const RandomProgram& random, const CopyProgram& program) {
+    const auto expected = random.expected();
+    for (const ScheduleLimits& limits : {kDefault, kSmall, kTiny}) {
+      EXPECT_EQ(testing::executed(system_calls(), program, limits, threads(1)), expected);
+    }
+  });
+}
+
+TEST_F(ExecutorTest, EqualsTheInterpreterOnFourThreads) {
+  for_each_program(150, 12, [](const RandomProgram& random, const CopyProgram& program) {
+    for (const ScheduleLimits& limits : {kDefault, kSmall, kTiny}) {
+      EXPECT_EQ(testing::executed(system_calls(), program, limits, threads(4)), random.expected());
+    }
+  });
+}
+
+TEST_F(ExecutorTest, EqualsTheInterpreterOnLargePrograms) {
+  for_each_program(15, 90, [](const RandomProgram& random, const CopyProgram& program) {
+    const auto expected = random.expected();
+    EXPECT_EQ(testing::executed(system_calls(), program, {4096, 20'000}, threads(2)), expected);
+    EXPECT_EQ(testing::executed(system_calls(), program, kDefault, threads(1)), expected);
+  });
+}
+
+TEST_F(ExecutorTest, EqualsTheInterpreterUnderShortReadsAndSignals) {
+  for_each_program(100, 9, [](const RandomProgram& random, const CopyProgram& program) {
+    FaultSyscalls calls;
+    calls.shorten_transfers(5, test_seed());
+    EXPECT_EQ(testing::executed(calls, program, kSmall, threads(2)), random.expected());
+  });
+}
+
+TEST_F(ExecutorTest, StaysUnderTheLimitsOfItsWorkers) {
+  for_each_program(60, 12, [](const RandomProgram&, const CopyProgram& program) {
+    for (int count : {1, 3}) {
+      testing::CollectSink sink(program);
+      const auto tiles = make_schedule(program, testing::own_spaces(program), kSmall);
+      const RunStatistics done =
+          execute(system_calls(), program, tiles, 0, kSmall, sink, threads(count));
+      EXPECT_LE(done.peak_working_bytes, count * kSmall.worker_bytes);
+      EXPECT_EQ(done.bytes_written, program.target_bytes());
+    }
+  });
+}
+
+TEST_F(ExecutorTest, MakesTheTilesFromTheFirstGivenOn) {
+  for_each_program(20, 9, [](const RandomProgram&, const CopyProgram& program) {
+    const auto tiles = make_schedule(program, testing::own_spaces(program), kTiny);
+    const size_t first = tiles.size() / 2;
+    testing::CollectSink sink(program);
+    execute(system_calls(), program, tiles, first, kTiny, sink, threads(1));
+    std::vector<size_t> expected;
+    for (size_t i = first; i < tiles.size(); ++i) expected.push_back(i);
+    EXPECT_EQ(sink.delivered(), expected);
+  });
+}
+
+/// Two sources of 100 and 50 bytes in files "0" and "1", each copied to a target.
+RandomProgram two_files(const std::string& folder) {
+  RandomProgram result;
+  result.files = {Bytes(100, std::byte{1}), Bytes(50, std::byte{2})};
+  result.program =
+      CopyProgram({{"0", join_path(folder, "0"), {}}, {"1", join_path(folder, "1"), {}}},
+                  {{"a", DType::U8, {100}, 0, 0, 100}, {"b", DType::U8, {50}, 1, 0, 50}},
+                  {{"ta", DType::U8, {100}, 100, {{0, 0, 0, 0, {{100, 1, 1}}}}, true},
+                   {"tb", DType::U8, {50}, 50, {{1, 0, 0, 0, {{50, 1, 1}}}}, true}});
+  return result;
+}
+
+TEST_F(ExecutorTest, AReadThatFailsNamesTheFile) {
+  const CopyProgram program = testing::write_sources(two_files(folder_.path()));
+  for (CallKind kind : {CallKind::open, CallKind::fstat, CallKind::pread}) {
+    FaultSyscalls calls;
+    calls.fail_call(kind, 1, EIO);
+    const auto error = refusal_of([&] { testing::executed(calls, program, kDefault, threads(1)); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), ErrorCode::io);
+    EXPECT_THAT(error->what(), HasSubstr(folder_ / "1"));
+  }
+}
+
+TEST_F(ExecutorTest, ASourceThatChangedIsRefused) {
+  const CopyProgram program = testing::write_sources(two_files(folder_.path()));
+  write_file(folder_ / "1", "shorter");
+  const auto error =
+      refusal_of([&] { testing::executed(system_calls(), program, kDefault, threads(1)); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::checkpoint);
+  EXPECT_THAT(error->what(), HasSubstr("/1: changed since its header was read (50 bytes then, 7"));
+}
+
+TEST_F(ExecutorTest, ASourceThatIsGoneIsRefused) {
+  const CopyProgram program = testing::write_sources(two_files(folder_.path()));
+  remove_all(system_calls(), folder_ / "0");
+  const auto error =
+      refusal_of([&] { testing::executed(system_calls(), program, kDefault, threads(4)); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::not_found);
+}
+
+TEST_F(ExecutorTest, AFileIsOpenedOnceHoweverManyTilesReadIt) {
+  const CopyProgram program = testing::write_sources(two_files(folder_.path()));
+  const FaultSyscalls calls;
+  testing::executed(calls, program, kTiny, threads(3));
+  EXPECT_EQ(calls.calls(CallKind::open), 2);
+  EXPECT_EQ(calls.calls(CallKind::close), 2);
+}
+
+TEST_F(ExecutorTest, ProgressRisesToTheTotalAndNeverOverlaps) {
+  for_each_program(20, 9, [](const RandomProgram&, const CopyProgram& program) {
+    RunOptions options = threads(4);
+    std::mutex alone;
+    int64_t before = 0;
+    options.progress = [&](const Progress& progress) {
+      ASSERT_TRUE(alone.try_lock()) << "two callbacks at once";
+      EXPECT_GT(progress.bytes_done, before);
+      EXPECT_EQ(progress.bytes_total, program.target_bytes());
+      EXPECT_FALSE(progress.tensor.empty());
+      before = progress.bytes_done;
+      alone.unlock();
+    };
+    testing::executed(system_calls(), program, kTiny, options);
+    EXPECT_EQ(before, program.target_bytes());
+  });
+}
+
+TEST_F(ExecutorTest, ProgressOfALaterStartCountsWhatWasMadeBefore) {
+  const CopyProgram program = testing::write_sources(two_files(folder_.path()));
+  const auto tiles = make_schedule(program, testing::own_spaces(program), {10, 64});
+  testing::CollectSink sink(program);
+  RunOptions options = threads(1);
+  std::vector<int64_t> done;
+  options.progress = [&](const Progress& progress) { done.push_back(progress.bytes_done); };
+  execute(system_calls(), program, tiles, 13, {10, 64}, sink, options);
+  EXPECT_EQ(done, (std::vector<int64_t>{140, 150}));
+}
+
+TEST_F(ExecutorTest, WhatTheProgressCallbackThrowsEndsTheRun) {
+  const CopyProgram program = testing::write_sources(two_files(folder_.path()));
+  RunOptions options = threads(4);
+  options.progress = [](const Progress&) { throw std::runtime_error("enough"); };
+  EXPECT_THROW(testing::executed(system_calls(), program, kTiny, options), std::runtime_error);
+}
+
+TEST_F(ExecutorTest, AStopRequestEndsTheRunAsCancelled) {
+  const CopyProgram program = testing::write_sources(two_files(folder_.path()));
+  for (int count : {1, 4}) {
+    std::stop_source stop;
+    RunOptions options = threads(count);
+    options.stop = stop.get_token();
+    options.progress = [&](const Progress& progress) {
+      if (progress.bytes_done > 20) stop.request_stop();
+    };
+    const auto error =
+        refusal_of([&] { testing::executed(system_calls(), program, kTiny, options); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), ErrorCode::cancelled);
+  }
+}
+
+}  // namespace
+}  // namespace weightloom
