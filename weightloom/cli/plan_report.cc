@@ -27,8 +27,7 @@ std::vector<Placement> in_one_space(const CopyProgram& program) {
 
 Cost cost_of_conversion(const CopyProgram& program, const RunOptions& run) {
   const ScheduleLimits limits = limits_for(run.memory_budget_bytes, run.threads);
-  const auto tiles = make_schedule(program, in_one_space(program), limits);
-  return cost_of(program, tiles, limits, run.threads);
+  return cost_of(program, in_one_space(program), limits, run.threads);
 }
 
 int64_t free_bytes_at(const Syscalls& calls, const std::string& folder) {
