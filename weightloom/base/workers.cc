@@ -69,4 +69,19 @@ void for_each_item(int threads, size_t first, size_t count, std::stop_token stop
   crew.rethrow();
 }
 
+void for_all_items(int threads, size_t count,
+                   const std::function<void(size_t worker, size_t item)>& work) {
+  std::vector<std::exception_ptr> failures(count);
+  for_each_item(threads, 0, count, {}, [&](size_t worker, size_t item) {
+    try {
+      work(worker, item);
+    } catch (...) {
+      failures[item] = std::current_exception();
+    }
+  });
+  for (const auto& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
 }  // namespace weightloom

@@ -15,4 +15,9 @@ namespace weightloom {
 void for_each_item(int threads, size_t first, size_t count, std::stop_token stop,
                    const std::function<void(size_t worker, size_t item)>& work);
 
+/// Calls work(worker, item) once for each item in [0, count), whatever fails, and then throws what
+/// the first item that failed threw: equal trouble gives equal errors on any number of threads.
+void for_all_items(int threads, size_t count,
+                   const std::function<void(size_t worker, size_t item)>& work);
+
 }  // namespace weightloom

@@ -12,6 +12,7 @@ namespace {
 
 constexpr char kPlace = '\0';
 constexpr size_t kMostRuns = 6;
+constexpr int64_t kMostSmall = 4096;  // layers and experts are fewer
 
 std::optional<int64_t> number_in(std::string_view component) {
   if (component.empty() || (component.size() > 1 && component[0] == '0')) return std::nullopt;
@@ -52,9 +53,7 @@ std::string as_runs(const std::vector<int64_t>& numbers) {
   return fmt::format("{{{}}}", result);
 }
 
-std::string place_text(std::vector<int64_t> numbers) {
-  std::sort(numbers.begin(), numbers.end());
-  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+std::string place_text(const std::vector<int64_t>& numbers) {
   if (numbers.empty()) return "";
   return as_progression(numbers).value_or(as_runs(numbers));
 }
@@ -65,19 +64,38 @@ NumberedName number_name(std::string_view name, NumberedName reused) {
   NumberedName result = std::move(reused);
   result.skeleton.clear();
   result.numbers.clear();
-  for (size_t begin = 0; begin <= name.size();) {
+  size_t copied = 0;
+  for (size_t begin = 0; begin < name.size();) {
     const size_t end = std::min(name.find('.', begin), name.size());
-    const std::string_view component = name.substr(begin, end - begin);
-    if (begin > 0) result.skeleton += '.';
-    if (const auto number = number_in(component)) {
-      result.numbers.push_back(*number);
+    if (const auto number = number_in(name.substr(begin, end - begin))) {
+      result.skeleton.append(name, copied, begin - copied);
       result.skeleton += kPlace;
-    } else {
-      result.skeleton += component;
+      result.numbers.push_back(*number);
+      copied = end;
     }
     begin = end + 1;
   }
+  result.skeleton.append(name, copied);
   return result;
+}
+
+void NumberSet::add(int64_t number) {
+  if (number >= kMostSmall) {
+    large_.insert(number);
+    return;
+  }
+  const auto place = static_cast<size_t>(number);
+  if (place >= small_.size()) small_.resize(place + 1);
+  small_[place] = true;
+}
+
+std::vector<int64_t> NumberSet::ascending() const {
+  std::vector<int64_t> numbers;
+  for (size_t i = 0; i < small_.size(); ++i) {
+    if (small_[i]) numbers.push_back(static_cast<int64_t>(i));
+  }
+  numbers.insert(numbers.end(), large_.begin(), large_.end());
+  return numbers;
 }
 
 FoldedName::FoldedName(std::string skeleton)
@@ -85,10 +103,7 @@ FoldedName::FoldedName(std::string skeleton)
       places_(static_cast<size_t>(std::ranges::count(skeleton_, kPlace))) {}
 
 void FoldedName::add(std::span<const int64_t> numbers) {
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    // Sorted names repeat the outer numbers; leaving repeats out keeps the lists short.
-    if (places_[i].empty() || places_[i].back() != numbers[i]) places_[i].push_back(numbers[i]);
-  }
+  for (size_t i = 0; i < numbers.size(); ++i) places_[i].add(numbers[i]);
   ++count_;
 }
 
@@ -97,7 +112,7 @@ std::string FoldedName::text() const {
   size_t place = 0;
   for (char c : skeleton_) {
     if (c == kPlace) {
-      result += place_text(places_[place++]);
+      result += place_text(places_[place++].ascending());
     } else {
       result += c;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,17 @@ struct NumberedName {
 /// Law: the numbers put back into the skeleton give `name`; "007" is no number. `reused` lends its
 /// storage, for callers that go through many names.
 NumberedName number_name(std::string_view name, NumberedName reused = {});
+
+/// A set of numbers, which are small and repeat.
+class NumberSet {
+ public:
+  void add(int64_t number);
+  std::vector<int64_t> ascending() const;
+
+ private:
+  std::vector<bool> small_;  // by number
+  std::set<int64_t> large_;
+};
 
 /// Names of one skeleton.
 class FoldedName {
@@ -35,7 +47,7 @@ class FoldedName {
 
  private:
   std::string skeleton_;
-  std::vector<std::vector<int64_t>> places_;
+  std::vector<NumberSet> places_;
   int64_t count_ = 0;
 };
 

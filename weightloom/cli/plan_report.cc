@@ -60,7 +60,7 @@ void write_report(JsonWriter& json, const PlanReport& plan) {
 PlanReport make_plan(const Syscalls& calls, const Checkpoint& source, const Selection& selection,
                      const RunOptions& run) {
   PlanReport plan;
-  plan.conversion = plan_conversion(calls, source, selection, Registry::built_in());
+  plan.conversion = plan_conversion(calls, source, selection, Registry::built_in(), run.threads);
   plan.lenient = selection.lenient;
   plan.source = source.path();
   plan.source_tensors = static_cast<int64_t>(source.tensors().size());

@@ -24,11 +24,15 @@ struct Product {
 
 class Application {
  public:
-  Application(const Mapping& mapping, std::vector<NamedLayout> leaves, const ModelConfig& config)
-      : mapping_(mapping), leaves_(std::move(leaves)), config_(config), collector_(mapping) {}
+  Application(const Mapping& mapping, std::vector<NamedLayout> leaves, const ModelConfig& config,
+              int threads)
+      : mapping_(mapping),
+        leaves_(std::move(leaves)),
+        config_(config),
+        collector_(collect(mapping, leaves_.size(), threads,
+                           [this](size_t leaf) { return std::string_view(leaves_[leaf].name); })) {}
 
   MappingResult run() && {
-    for (size_t leaf = 0; leaf < leaves_.size(); ++leaf) collector_.add(leaf, leaves_[leaf].name);
     take_findings(std::move(collector_.findings()));
     check_companions();
     check_groups();
@@ -319,8 +323,8 @@ bool any_matches(const Mapping& mapping, std::span<const std::string_view> names
 }  // namespace
 
 MappingResult apply_mapping(const Mapping& mapping, std::vector<NamedLayout> leaves,
-                            const ModelConfig& config) {
-  return Application(mapping, std::move(leaves), config).run();
+                            const ModelConfig& config, int threads) {
+  return Application(mapping, std::move(leaves), config, threads).run();
 }
 
 SideEvidence side_evidence(const Mapping& mapping, std::span<const std::string_view> names) {

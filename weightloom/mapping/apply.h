@@ -43,9 +43,10 @@ struct MappingResult {
 ///   required_unmatched       a required transform matched nothing
 /// Law:    apply(reversed, apply(m, x)) gives x's names and identity layouts, for mappings whose
 ///         Concatenate parts are equal or sized.
+/// Names are matched on up to `threads` threads; the result does not depend on it.
 /// Errors: mapping if a pattern is too costly to search in a name.
 MappingResult apply_mapping(const Mapping& mapping, std::vector<NamedLayout> leaves,
-                            const ModelConfig& config);
+                            const ModelConfig& config, int threads = 1);
 
 /// Which side a set of names is on: whether the mapping's source patterns match any of them, and
 /// whether its reverse's do.

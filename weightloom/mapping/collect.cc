@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "weightloom/base/workers.h"
+
 namespace weightloom {
 namespace {
+
+// A part of fewer leaves would take less time than its patterns take to compile.
+constexpr size_t kFewestLeavesInPart = 4096;
 
 /// Decimal digits without leading zero that int32 holds; nothing for anything else.
 std::optional<int64_t> parse_index(std::string_view text) {
@@ -67,6 +73,34 @@ void Collector::add(size_t leaf, std::string_view name) {
   destination.touched = true;
   destination.group = group_of(*claimed, renamed.name);
   put(groups_[*destination.group], *claimed, renamed.name, leaf, name);
+}
+
+void Collector::merge(Collector other) {
+  std::vector<size_t> place_here;
+  for (Group& group : other.groups_) place_here.push_back(merge_group(std::move(group)));
+  destinations_.reserve(destinations_.size() + other.destinations_.size());
+  for (Destination& destination : other.destinations_) {
+    if (destination.group) destination.group = place_here[*destination.group];
+    destinations_.push_back(std::move(destination));
+  }
+  std::ranges::move(other.findings_, std::back_inserter(findings_));
+  for (size_t i = 0; i < fired_.size(); ++i) fired_[i] += other.fired_[i];
+}
+
+/// Joins the group here that has the same first target, or adds it.
+size_t Collector::merge_group(Group group) {
+  auto& by_target = group_tables_[group.transform].by_target;
+  const auto [at, is_new] = by_target.try_emplace(group.targets.front().shown(), groups_.size());
+  if (is_new) {
+    groups_.push_back(std::move(group));
+    return at->second;
+  }
+  Group& here = groups_[at->second];
+  here.refused = here.refused || group.refused;
+  for (size_t s = 0; s < here.sources.size(); ++s) {
+    here.sources[s].insert(here.sources[s].end(), group.sources[s].begin(), group.sources[s].end());
+  }
+  return at->second;
 }
 
 Collector::Renamed Collector::rename(std::string name, bool count) {
@@ -151,6 +185,21 @@ void Collector::put(Group& group, const Claim& claim, std::string_view name, siz
     item.index = *index;
   }
   group.sources[static_cast<size_t>(claim.match.source)].push_back(item);
+}
+
+Collector collect(const Mapping& mapping, size_t count, int threads,
+                  const std::function<std::string_view(size_t leaf)>& name_of) {
+  const size_t most_parts = static_cast<size_t>(std::max(threads, 1));
+  const size_t parts = std::clamp<size_t>(count / kFewestLeavesInPart, 1, most_parts);
+  std::vector<std::optional<Collector>> collectors(parts);
+  for_all_items(threads, parts, [&](size_t, size_t part) {
+    Collector& collector = collectors[part].emplace(mapping);
+    const size_t end = (part + 1) * count / parts;
+    for (size_t leaf = part * count / parts; leaf < end; ++leaf) collector.add(leaf, name_of(leaf));
+  });
+  Collector all = std::move(*collectors.front());
+  for (size_t part = 1; part < parts; ++part) all.merge(std::move(*collectors[part]));
+  return all;
 }
 
 }  // namespace weightloom

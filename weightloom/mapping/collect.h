@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,6 +46,9 @@ class Collector {
   /// Takes leaf number `leaf`, of that name.
   void add(size_t leaf, std::string_view name);
 
+  /// Takes what another collector of the same mapping collected, as if its leaves came after.
+  void merge(Collector other);
+
   const std::vector<Destination>& destinations() const noexcept { return destinations_; }
   std::vector<Group>& groups() noexcept { return groups_; }
   std::vector<Finding>& findings() noexcept { return findings_; }
@@ -80,6 +84,7 @@ class Collector {
   std::optional<Claim> claim(std::string_view name);
   /// The group that the claim of `name` belongs to, made if it is not there.
   size_t group_of(const Claim& claim, std::string_view name);
+  size_t merge_group(Group group);
   size_t make_group(const Claim& claim, std::string_view name, RenderedName first_target);
   void put(Group& group, const Claim& claim, std::string_view name, size_t leaf,
            std::string_view leaf_name);
@@ -94,5 +99,10 @@ class Collector {
   std::vector<Finding> findings_;
   std::vector<int64_t> fired_;
 };
+
+/// Collects all leaves, on up to `threads` threads: `name_of(leaf)` for each leaf below `count`.
+/// Law: the result does not depend on `threads`.
+Collector collect(const Mapping& mapping, size_t count, int threads,
+                  const std::function<std::string_view(size_t leaf)>& name_of);
 
 }  // namespace weightloom

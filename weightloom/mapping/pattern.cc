@@ -37,22 +37,51 @@ std::string engine_message(int code) {
   return length < 0 ? fmt::format("error {}", code) : std::string(text);
 }
 
-Code compile(const std::string& regex, std::string_view shown) {
+constexpr uint32_t kAsciiOptions = PCRE2_NEVER_BACKSLASH_C;
+// A name that is not UTF-8 matches nothing across the broken place, instead of failing.
+constexpr uint32_t kTextOptions = kAsciiOptions | PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF;
+
+struct Compilation {
+  Code code;  // null if it failed
+  int error = 0;
+  size_t place = 0;
+};
+
+Compilation try_compile(const std::string& regex, uint32_t options) {
   CompileContext context(pcre2_compile_context_create(nullptr));
   if (!context) throw std::bad_alloc();
   pcre2_set_max_pattern_length(context.get(), kMaxPatternBytes);
-  int error = 0;
-  size_t place = 0;
-  // A name that is not UTF-8 matches nothing across the broken place, instead of failing.
-  constexpr uint32_t options =
-      PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_MATCH_INVALID_UTF;
-  Code code(pcre2_compile(code_units(regex), regex.size(), options, &error, &place, context.get()));
-  if (!code) {
+  Compilation result;
+  result.code.reset(pcre2_compile(code_units(regex), regex.size(), options, &result.error,
+                                  &result.place, context.get()));
+  return result;
+}
+
+Code compile(const std::string& regex, std::string_view shown) {
+  Compilation result = try_compile(regex, kTextOptions);
+  if (!result.code) {
     throw Error(ErrorCode::mapping,
                 fmt::format("pattern '{}' does not compile: {} (at byte {} of '{}')", shown,
-                            engine_message(error), place, regex));
+                            engine_message(result.error), result.place, regex));
   }
-  return code;
+  return std::move(result.code);
+}
+
+bool is_ascii(std::string_view text) noexcept {
+  unsigned char all = 0;  // without an early end, so that the loop takes many bytes at a time
+  for (const char c : text) all |= static_cast<unsigned char>(c);
+  return all < 0x80;
+}
+
+/// The pattern without Unicode: it matches ASCII names alike, in half the time. Null if there is
+/// none.
+Code compile_for_ascii(const std::string& regex) {
+  return is_ascii(regex) ? try_compile(regex, kAsciiOptions).code : nullptr;
+}
+
+/// Without it, search is only slower.
+void make_fast(pcre2_code* code) {
+  if (code != nullptr) pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
 }
 
 int capture_count(const pcre2_code* code) {
@@ -76,6 +105,7 @@ std::string_view PatternMatch::group(int number, std::string_view name) const no
 
 struct Pattern::Engine {
   Code code;
+  Code ascii_code;  // may be null
   MatchContext context;
   MatchData data;
 };
@@ -95,7 +125,9 @@ Pattern::Pattern(const SourceSyntax& syntax, std::string shown, Use use)
                             shown_));
   }
   if (use == Use::check) return;
-  pcre2_jit_compile(engine_->code.get(), PCRE2_JIT_COMPLETE);  // without it, search is only slower
+  engine_->ascii_code = compile_for_ascii(syntax.regex);
+  make_fast(engine_->code.get());
+  make_fast(engine_->ascii_code.get());
   engine_->context.reset(pcre2_match_context_create(nullptr));
   engine_->data.reset(pcre2_match_data_create_from_pattern(engine_->code.get(), nullptr));
   if (!engine_->context || !engine_->data) throw std::bad_alloc();
@@ -119,8 +151,10 @@ bool Pattern::holds_literals(std::string_view name) const noexcept {
 
 std::optional<PatternMatch> Pattern::search(std::string_view name) {
   if (!holds_literals(name)) return std::nullopt;
-  const int result = pcre2_match(engine_->code.get(), code_units(name), name.size(), 0, 0,
-                                 engine_->data.get(), engine_->context.get());
+  const bool plain = engine_->ascii_code && is_ascii(name);
+  const pcre2_code* code = plain ? engine_->ascii_code.get() : engine_->code.get();
+  const int result = pcre2_match(code, code_units(name), name.size(), 0, 0, engine_->data.get(),
+                                 engine_->context.get());
   if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (result < 0) {
     throw Error(ErrorCode::mapping,

@@ -44,8 +44,12 @@ struct RecordedForward {
 class Planner {
  public:
   Planner(const Syscalls& calls, const Checkpoint& source, const Selection& selection,
-          const Registry& registry)
-      : calls_(calls), source_(source), selection_(selection), registry_(registry) {}
+          const Registry& registry, int threads)
+      : calls_(calls),
+        source_(source),
+        selection_(selection),
+        registry_(registry),
+        threads_(threads) {}
 
   Conversion plan() && {
     facts_ = read_side_facts(calls_, source_);
@@ -94,7 +98,8 @@ class Planner {
   }
 
   std::vector<NamedLayout> apply_rules(const Mapping& mapping) {
-    MappingResult applied = apply_mapping(mapping, identity_leaves(source_.tensors()), config());
+    MappingResult applied =
+        apply_mapping(mapping, identity_leaves(source_.tensors()), config(), threads_);
     append(result_.findings, std::move(applied.findings));
     result_.passed_through = applied.passed_through;
     fired_ = std::move(applied.fired);
@@ -134,7 +139,7 @@ class Planner {
   }
 
   void prove_round_trip(const Mapping& mapping, const std::vector<NamedLayout>& targets) {
-    MappingResult forward = apply_mapping(mapping, targets, config());
+    MappingResult forward = apply_mapping(mapping, targets, config(), threads_);
     std::unordered_map<std::string, const NamedLayout*> made;
     for (const NamedLayout& tensor : forward.tensors) made.emplace(tensor.name, &tensor);
     const auto leaves = identity_leaves(source_.tensors());
@@ -181,7 +186,8 @@ class Planner {
         forward.hub.push_back({tensor.name, tensor.dtype, identity(id, tensor.shape)});
       }
     }
-    MappingResult applied = apply_mapping(facts_.record->mapping, forward.hub, recorded_config());
+    MappingResult applied =
+        apply_mapping(facts_.record->mapping, forward.hub, recorded_config(), threads_);
     append(result_.findings, std::move(applied.findings));
     result_.passed_through = applied.passed_through;
     forward.runtime = std::move(applied.tensors);
@@ -317,6 +323,7 @@ class Planner {
   const Checkpoint& source_;
   const Selection& selection_;
   const Registry& registry_;
+  const int threads_;
   SideFacts facts_;
   MappingChoice choice_;
   std::vector<int64_t> fired_;
@@ -332,8 +339,8 @@ bool Conversion::is_refused(bool lenient) const noexcept {
 }
 
 Conversion plan_conversion(const Syscalls& calls, const Checkpoint& source,
-                           const Selection& selection, const Registry& registry) {
-  return Planner(calls, source, selection, registry).plan();
+                           const Selection& selection, const Registry& registry, int threads) {
+  return Planner(calls, source, selection, registry, threads).plan();
 }
 
 Error refusal_of(const std::vector<Finding>& findings, bool lenient) {

@@ -29,11 +29,11 @@ struct Conversion {
   bool is_refused(bool lenient) const noexcept;
 };
 
-/// Compiles. What is wrong with the tensors stands in findings; what is wrong with the request
-/// throws.
+/// Compiles, on up to `threads` threads. What is wrong with the tensors stands in findings; what is
+/// wrong with the request throws.
 /// Errors: mapping, usage (the direction cannot be told: names --from), format.
 Conversion plan_conversion(const Syscalls& calls, const Checkpoint& source,
-                           const Selection& selection, const Registry& registry);
+                           const Selection& selection, const Registry& registry, int threads = 1);
 
 /// The Error that a refused conversion ends with: first finding, count of the others, next step.
 Error refusal_of(const std::vector<Finding>& findings, bool lenient);

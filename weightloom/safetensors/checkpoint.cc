@@ -1,7 +1,6 @@
 #include "weightloom/safetensors/checkpoint.h"
 
 #include <algorithm>
-#include <exception>
 #include <set>
 #include <tuple>
 
@@ -139,18 +138,9 @@ class CheckpointBuilder {
 
   void read_headers() {
     reads_.resize(names_.size());
-    std::vector<std::exception_ptr> failures(names_.size());
-    for_each_item(threads_, 0, names_.size(), {}, [&](size_t, size_t i) {
-      try {
-        reads_[i] = read_header(calls_, path_of(names_[i]), names_[i]);
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
+    for_all_items(threads_, names_.size(), [&](size_t, size_t i) {
+      reads_[i] = read_header(calls_, path_of(names_[i]), names_[i]);
     });
-    // The first in file order, so that equal trouble gives equal messages on any number of threads.
-    for (const auto& failure : failures) {
-      if (failure) std::rethrow_exception(failure);
-    }
     for (size_t i = 0; i < names_.size(); ++i) note_unreadable(i);
   }
 
