@@ -103,8 +103,9 @@ Error system_error(int error, std::string_view doing, const std::string& path) {
       next_step_of(error));
 }
 
-File::File(const Syscalls& calls, std::string path, int flags)
-    : calls_(&calls), path_(std::move(path)) {
+File::File(const Syscalls& calls, std::string path) : calls_(&calls), path_(std::move(path)) {}
+
+File::File(const Syscalls& calls, std::string path, int flags) : File(calls, std::move(path)) {
   fd_ = retry([&] { return calls_->open(path_, flags, kNewFileMode); });
   check(fd_, (flags & O_CREAT) != 0 ? "create" : "open", path_);
 }
@@ -119,6 +120,14 @@ File File::create(const Syscalls& calls, const std::string& path) {
 
 File File::open_write(const Syscalls& calls, const std::string& path) {
   return File(calls, path, O_RDWR | O_CREAT);
+}
+
+std::optional<File> File::open_direct(const Syscalls& calls, const std::string& path) {
+  File file(calls, path);
+  file.fd_ = retry([&] { return calls.open(path, O_WRONLY | O_DIRECT, kNewFileMode); });
+  if (file.fd_ == -EINVAL || file.fd_ == -EOPNOTSUPP) return std::nullopt;
+  check(file.fd_, "open for direct writing", path);
+  return file;
 }
 
 File::File(File&& other) noexcept
@@ -180,6 +189,13 @@ void File::write_at(std::span<const std::byte> buffer, int64_t offset) const {
     check(count, fmt::format("write {} bytes at offset {}", rest.size(), at), path_);
     rest = rest.subspan(static_cast<size_t>(count));
   }
+}
+
+size_t File::write_direct_at(std::span<const std::byte> buffer, int64_t offset) const {
+  const int64_t count = retry([&] { return calls_->pwrite(fd_, buffer, offset); });
+  if (count == -EINVAL) return 0;
+  check(count, fmt::format("write {} bytes at offset {}", buffer.size(), offset), path_);
+  return static_cast<size_t>(count);
 }
 
 void File::truncate(int64_t size_bytes) const {
