@@ -4,7 +4,7 @@
 # To build and to run the C++ tests.
 weightloom_build_packages=(
   g++ cmake ninja-build ccache pkg-config
-  libsimdjson-dev nlohmann-json3-dev libpcre2-dev libcli11-dev libfmt-dev libtbb-dev
+  libsimdjson-dev nlohmann-json3-dev libpcre2-dev libcli11-dev libfmt-dev
   libgtest-dev libgmock-dev libbenchmark-dev
 )
 

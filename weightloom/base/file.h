@@ -39,7 +39,8 @@ class File {
   const std::string& path() const noexcept { return path_; }
   FileStatus status() const;
 
-  /// Reads buffer.size() bytes at `offset`. Errors: io, also if the file ends before (with
+  /// Reads buffer.size() bytes at `offset`.
+  /// Errors: io, also if the file ends before (with
   /// numbers).
   void read_at(std::span<std::byte> buffer, int64_t offset) const;
   /// Reads consecutive bytes from `offset` into several buffers, in few calls.

@@ -2,7 +2,8 @@
 // can fail any of them, shorten any transfer and lose unsynced data.
 //
 // Each mirrors one POSIX call, makes one attempt, and returns the call's result or -errno; loops,
-// retries and errors with names live in file.h. Thread safety: implementations allow concurrent
+// retries and errors with names live in file.h.
+// Thread safety: implementations allow concurrent
 // calls.
 #pragma once
 

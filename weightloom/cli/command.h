@@ -40,7 +40,8 @@ class Command {
   /// What `--help` says after the flags: examples that run as they stand.
   virtual std::string examples() const = 0;
   virtual void declare(CLI::App& app) = 0;
-  /// Prints its result on stdout. Errors: any weightloom::Error, printed by the caller.
+  /// Prints its result on stdout.
+  /// Errors: any weightloom::Error, printed by the caller.
   virtual ExitCode run(const CommandContext& context) = 0;
   /// The exit code of an Error other than wrong usage and cancel.
   virtual ExitCode failure_code() const { return ExitCode::refused; }

@@ -26,7 +26,8 @@ struct PlanReport {
   bool is_refused() const noexcept { return conversion.is_refused(lenient); }
 };
 
-/// Compiles and costs; reads headers only. Errors: as plan_conversion.
+/// Compiles and costs; reads headers only.
+/// Errors: as plan_conversion.
 PlanReport make_plan(const Syscalls& calls, const Checkpoint& source, const Selection& selection,
                      const RunOptions& run);
 

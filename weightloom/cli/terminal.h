@@ -25,7 +25,8 @@ int display_columns(std::string_view text) noexcept;
 /// The longest start of `text` that takes at most `columns`.
 std::string_view first_columns(std::string_view text, int columns) noexcept;
 
-/// Writes to stdout at once. Errors: io (a closed pipe, a full disk).
+/// Writes to stdout at once.
+/// Errors: io (a closed pipe, a full disk).
 void write_stdout(std::string_view text);
 /// Writes to stderr; a failure has nowhere to go.
 void write_stderr(std::string_view text) noexcept;

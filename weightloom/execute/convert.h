@@ -39,7 +39,8 @@ struct ConvertReport {
 };
 
 /// The files that `conversion` would be written to. A destination that ends in ".safetensors" is
-/// one file. Errors: usage, format.
+/// one file.
+/// Errors: usage, format.
 ShardLayout output_layout(const Syscalls& calls, const Conversion& conversion,
                           const std::string& destination, const OutputOptions& output);
 

@@ -5,9 +5,9 @@
 #include <mutex>
 #include <vector>
 
+#include "weightloom/base/workers.h"
 #include "weightloom/execute/kernels.h"
 #include "weightloom/execute/source_files.h"
-#include "weightloom/execute/workers.h"
 
 namespace weightloom {
 namespace {

@@ -12,7 +12,8 @@
 
 namespace weightloom {
 
-/// Where finished tiles go. Thread safety: called concurrently, for different tiles.
+/// Where finished tiles go.
+/// Thread safety: called concurrently, for different tiles.
 class TileSink {
  public:
   virtual ~TileSink() = default;

@@ -1,8 +1,9 @@
 // The journal of a conversion: how far a run came, so that a later one can continue.
 //
-//   weightloom.journal/1 FINGERPRINT     of the program, the output's headers, the sources and the
-//   tiles tiles 120                            all tiles before 120 are written and durable publish
-//   DEVICE INODE                 the folder that was about to be put in place
+//   weightloom.journal/1 FINGERPRINT   names the program, the headers, the sources and the tiles
+//   tiles 120                          all tiles before 120 are written and durable
+//   publish DEVICE INODE               what was about to be put in place
+//
 // A last line without its newline is ignored: the run was killed while writing it.
 #pragma once
 

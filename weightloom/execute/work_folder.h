@@ -14,7 +14,8 @@
 
 namespace weightloom {
 
-/// Borrows the Syscalls. Thread safety: none.
+/// Borrows the Syscalls.
+/// Thread safety: none.
 class WorkFolder {
  public:
   /// Only names paths; touches nothing. `destination` without a trailing slash.

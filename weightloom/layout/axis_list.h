@@ -25,7 +25,8 @@ struct Axis {
   friend auto operator<=>(const Axis&, const Axis&) = default;
 };
 
-/// As std::vector<Axis>, with the part of its interface that is used. Thread safety: a value.
+/// As std::vector<Axis>, with the part of its interface that is used.
+/// Thread safety: a value.
 class AxisList {
  public:
   using value_type = Axis;

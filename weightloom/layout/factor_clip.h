@@ -13,7 +13,8 @@ bool is_factored(const Region& region, int64_t m) noexcept;
 
 /// Splits a region so that in every piece the target offset is q·m + r with 0 ≤ r < m and no carry:
 /// each axis either steps by a multiple of m, or all axes that do not stay together inside one
-/// block. Law:    the pieces hold the region's pairs (target, source), each once. Bound:  at most
+/// block.
+/// Law:    the pieces hold the region's pairs (target, source), each once. Bound:  at most
 /// 2a+1 pieces for a axes whose strides m does not divide, where strides and m divide
 ///         one another; else as many as row patterns cross.
 /// Errors: plan if more than kMaxRegions pieces would arise.

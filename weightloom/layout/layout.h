@@ -10,7 +10,8 @@
 // 0); strides non-negative and, on the target side and (but for pads) on the source side, nested:
 // each stride exceeds the span Σ (extent-1)·stride of all smaller ones. So no region holds an
 // element twice. A pad is a region without a source: its elements have a value; its source strides
-// are 0. An empty tensor has no regions. Thread safety: immutable values.
+// are 0. An empty tensor has no regions.
+// Thread safety: immutable values.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +63,8 @@ class Layout {
   Layout() : shape_{0} {}
 
   /// Normalizes and checks `regions`: in bounds and nested; that they cover exactly once is what
-  /// coverage.h checks.  Errors: usage, naming the region.
+  /// coverage.h checks.
+  /// Errors: usage, naming the region.
   static Layout make(Shape shape, std::vector<Region> regions);
   /// For operations of this room, whose results hold the invariant by construction.
   static Layout unchecked(Shape shape, std::vector<Region> regions);

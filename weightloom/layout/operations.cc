@@ -6,7 +6,7 @@
 
 #include "weightloom/base/checked.h"
 #include "weightloom/layout/factor_clip.h"
-#include "weightloom/layout/operation_support.h"
+#include "weightloom/layout/operation_support_internal.h"
 
 namespace weightloom {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <span>
 
-#include "weightloom/layout/operation_support.h"
+#include "weightloom/layout/operation_support_internal.h"
 #include "weightloom/layout/operations.h"
 
 namespace weightloom {

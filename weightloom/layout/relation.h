@@ -17,10 +17,12 @@ struct Relation {
 };
 
 /// Swaps the sides: source s becomes a target of the result, whose layout is made of the regions
-/// that read it and of its drops; the targets' pads become drops. Law:    invert(invert(r)) == r,
+/// that read it and of its drops; the targets' pads become drops.
+/// Law:    invert(invert(r)) == r,
 /// pointwise. Note:   every source element must be read or dropped exactly once; choose owners
 /// before. What is not
-///         so shows in coverage of the result. Errors: usage if a region names a source outside [0,
+///         so shows in coverage of the result.
+/// Errors: usage if a region names a source outside [0,
 ///         n).
 Relation invert(const Relation& relation);
 

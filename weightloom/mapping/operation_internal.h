@@ -18,9 +18,11 @@ namespace weightloom::internal {
 
 /// Errors: mapping if `dim` is negative.
 void require_dim(std::string_view operation, int dim);
-/// Size of `dim`. Errors: refuses if the layout has no such dim.
+/// Size of `dim`.
+/// Errors: refuses if the layout has no such dim.
 int64_t size_of_dim(std::string_view operation, const Layout& layout, int dim);
-/// The one tensor of the one slot. Errors: refuses if there is more.
+/// The one tensor of the one slot.
+/// Errors: refuses if there is more.
 Layout only_tensor(std::string_view operation, std::vector<Slot> slots);
 /// Errors: refuses unless all have the first's shape, but for `free_dim` (-1: none).
 void require_equal_shapes(std::string_view operation, const std::vector<Layout>& layouts,

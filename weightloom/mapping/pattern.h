@@ -37,7 +37,8 @@ class Pattern {
   /// Errors: mapping, naming the pattern and the place in it, if it does not compile.
   Pattern(const SourceSyntax& syntax, std::string shown, Use use);
 
-  /// The leftmost match. Errors: mapping, naming the pattern, if the search exceeds its limits.
+  /// The leftmost match.
+  /// Errors: mapping, naming the pattern, if the search exceeds its limits.
   std::optional<PatternMatch> search(std::string_view name);
 
  private:

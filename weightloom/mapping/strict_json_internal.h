@@ -25,7 +25,8 @@ std::optional<int64_t> to_integer(const nlohmann::json& value);
 /// An object of a file form, read key by key.
 class StrictObject {
  public:
-  /// `where` begins every message. Errors: `code` if `value` is no object or has a key that is not
+  /// `where` begins every message.
+  /// Errors: `code` if `value` is no object or has a key that is not
   /// `allowed`.
   StrictObject(const nlohmann::json& value, std::string where, ErrorCode code,
                std::initializer_list<std::string_view> allowed);

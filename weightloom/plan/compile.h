@@ -17,7 +17,8 @@ struct Compiled {
 /// Checks and lowers. Found, all as errors: a target element with no writer or several
 /// (`target_not_written`, `target_written_twice`), a source element read by none or several targets
 /// (`source_not_used`, `source_used_twice`), dtypes that differ (`dtype_mismatch`), two targets of
-/// one name (`duplicate_target`), a cut inside a byte (`inside_byte`). Shape: `targets` are layouts
+/// one name (`duplicate_target`), a cut inside a byte (`inside_byte`).
+/// Shape: `targets` are layouts
 /// over places in `sources`; the program keeps their order.
 Compiled compile(std::vector<ProgramFile> files, std::vector<ProgramSource> sources,
                  std::vector<NamedLayout> targets);

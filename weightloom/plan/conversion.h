@@ -30,7 +30,8 @@ struct Conversion {
 };
 
 /// Compiles. What is wrong with the tensors stands in findings; what is wrong with the request
-/// throws. Errors: mapping, usage (the direction cannot be told: names --from), format.
+/// throws.
+/// Errors: mapping, usage (the direction cannot be told: names --from), format.
 Conversion plan_conversion(const Syscalls& calls, const Checkpoint& source,
                            const Selection& selection, const Registry& registry);
 

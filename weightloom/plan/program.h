@@ -2,7 +2,8 @@
 //
 // For each target tensor it holds regions of bytes (layout.h, with bytes for elements): which bytes
 // of which source tensor go where. Load, save, convert, reshard and sync are such programs with
-// other endpoints. Thread safety: an immutable value.
+// other endpoints.
+// Thread safety: an immutable value.
 #pragma once
 
 #include <cstdint>

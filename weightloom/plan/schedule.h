@@ -4,7 +4,8 @@
 // Targets are placed in spaces (an output file, an arena, a caller's buffer). A tile is a byte
 // range of one space, small where runs are long, as large as the budget allows where only a large
 // tile reads its sources in one sweep (a transpose). Costs come from the same functions that the
-// executor runs. Thread safety: immutable values, pure functions.
+// executor runs.
+// Thread safety: immutable values, pure functions.
 #pragma once
 
 #include <cstdint>

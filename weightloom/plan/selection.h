@@ -1,5 +1,6 @@
 // What the caller asks of a conversion, and what it means for one checkpoint: which mapping, which
-// way. Thread safety: values, pure functions but for reading files.
+// way.
+// Thread safety: values, pure functions but for reading files.
 #pragma once
 
 #include <optional>

@@ -9,9 +9,9 @@
 #include <fmt/ranges.h>
 
 #include "weightloom/base/quote.h"
+#include "weightloom/base/workers.h"
 #include "weightloom/safetensors/folder.h"
 #include "weightloom/safetensors/index_match.h"
-#include "weightloom/safetensors/parallel.h"
 
 namespace weightloom {
 namespace {
@@ -140,7 +140,7 @@ class CheckpointBuilder {
   void read_headers() {
     reads_.resize(names_.size());
     std::vector<std::exception_ptr> failures(names_.size());
-    for_each_index(names_.size(), threads_, [&](size_t i) {
+    for_each_item(threads_, 0, names_.size(), {}, [&](size_t, size_t i) {
       try {
         reads_[i] = read_header(calls_, path_of(names_[i]), names_[i]);
       } catch (...) {

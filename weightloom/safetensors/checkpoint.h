@@ -62,7 +62,8 @@ std::string format_index(const Index& index);
 class Checkpoint {
  public:
   /// Reads all headers, on up to `threads` threads. `path`: a .safetensors file, a folder, or an
-  /// index. Errors: not_found, permission, io; unsupported for pickled weights (.bin, .pt, .pth,
+  /// index.
+  /// Errors: not_found, permission, io; unsupported for pickled weights (.bin, .pt, .pth,
   /// .ckpt), with
   ///         the way out; format if the index or only headers are malformed; else checkpoint. All
   ///         that is wrong with the set of files stands in findings(), by code: malformed_header,

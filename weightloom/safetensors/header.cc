@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "weightloom/base/quote.h"
-#include "weightloom/safetensors/json_text.h"
+#include "weightloom/safetensors/json_text_internal.h"
 #include "weightloom/safetensors/name_table.h"
 
 namespace weightloom {

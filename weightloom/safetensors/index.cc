@@ -8,7 +8,7 @@
 
 #include "weightloom/base/quote.h"
 #include "weightloom/safetensors/checkpoint.h"
-#include "weightloom/safetensors/json_text.h"
+#include "weightloom/safetensors/json_text_internal.h"
 #include "weightloom/safetensors/name_table.h"
 
 namespace weightloom {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "weightloom/base/quote.h"
-#include "weightloom/safetensors/parallel.h"
+#include "weightloom/base/workers.h"
 
 namespace weightloom {
 namespace {
@@ -168,7 +168,7 @@ IndexMatch match_index(const IndexEntries& entries, const std::vector<const Chec
   std::vector<uint8_t> is_found(entries.names.size());
   std::vector<ShardMatch> shards(files.size());
   // Each entry belongs to one shard, so that threads never write the same place.
-  for_each_index(files.size(), threads, [&](size_t i) {
+  for_each_item(threads, 0, files.size(), {}, [&](size_t, size_t i) {
     if (files[i] == nullptr) return;
     shards[i] =
         match_shard(entries, files[i]->header, static_cast<int32_t>(i), match.tensors, is_found);

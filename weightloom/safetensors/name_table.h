@@ -1,7 +1,8 @@
 // A hash table from names to positions in a list that its owner keeps.
 //
 // It holds no names, so copies of the owner stay valid; every call takes `name_at(position)`, which
-// gives the name at a position. Thread safety: find may run concurrently.
+// gives the name at a position.
+// Thread safety: find may run concurrently.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,6 @@
 // The writer's side: which tensor goes into which file at which offset, decided before a byte
-// moves. Thread safety: an immutable value.
+// moves.
+// Thread safety: an immutable value.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "weightloom/execute/workers.h"
+#include "weightloom/base/workers.h"
 
 #include <atomic>
 #include <mutex>

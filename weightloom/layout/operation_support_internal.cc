@@ -1,4 +1,4 @@
-#include "weightloom/layout/operation_support.h"
+#include "weightloom/layout/operation_support_internal.h"
 
 #include <algorithm>
 

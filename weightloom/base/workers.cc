@@ -1,4 +1,4 @@
-#include "weightloom/execute/workers.h"
+#include "weightloom/base/workers.h"
 
 #include <algorithm>
 #include <atomic>
@@ -62,7 +62,7 @@ void for_each_item(int threads, size_t first, size_t count, std::stop_token stop
     try {
       for (size_t i = 1; i < workers; ++i) others.emplace_back([&crew, i] { crew.run(i); });
     } catch (const std::system_error&) {
-      // The system gives no more threads: those that are there do it.
+      // The system grants no more threads; those there are do the work.
     }
     crew.run(0);
   }

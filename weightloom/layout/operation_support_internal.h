@@ -18,9 +18,11 @@ template <typename... Args>
   throw Error(ErrorCode::usage, fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// The number of elements.  Errors: usage if a dim is negative or the number exceeds 64 bits.
+/// The number of elements.
+/// Errors: usage if a dim is negative or the number exceeds 64 bits.
 int64_t checked_size(const Shape& shape, std::string_view operation);
-/// `dim` as an index.  Errors: usage if it is not in [0, dims).
+/// `dim` as an index.
+/// Errors: usage if it is not in [0, dims).
 size_t checked_dim(int dim, size_t dims, std::string_view operation);
 
 /// Collects the regions of a result and holds them below kMaxRegions.

@@ -1,4 +1,4 @@
-#include "weightloom/safetensors/json_text.h"
+#include "weightloom/safetensors/json_text_internal.h"
 
 #include <fmt/format.h>
 
