@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -60,9 +61,10 @@ std::string place_text(std::vector<int64_t> numbers) {
 
 }  // namespace
 
-NumberedName number_name(std::string_view name) {
-  NumberedName result;
-  result.skeleton.reserve(name.size());
+NumberedName number_name(std::string_view name, NumberedName reused) {
+  NumberedName result = std::move(reused);
+  result.skeleton.clear();
+  result.numbers.clear();
   for (size_t begin = 0; begin <= name.size();) {
     const size_t end = std::min(name.find('.', begin), name.size());
     const std::string_view component = name.substr(begin, end - begin);
@@ -78,8 +80,11 @@ NumberedName number_name(std::string_view name) {
   return result;
 }
 
-void FoldedName::add(const std::vector<int64_t>& numbers) {
-  places_.resize(numbers.size());
+FoldedName::FoldedName(std::string skeleton)
+    : skeleton_(std::move(skeleton)),
+      places_(static_cast<size_t>(std::ranges::count(skeleton_, kPlace))) {}
+
+void FoldedName::add(std::span<const int64_t> numbers) {
   for (size_t i = 0; i < numbers.size(); ++i) {
     // Sorted names repeat the outer numbers; leaving repeats out keeps the lists short.
     if (places_[i].empty() || places_[i].back() != numbers[i]) places_[i].push_back(numbers[i]);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,17 +15,20 @@ struct NumberedName {
   std::string skeleton;          // a NUL in the place of each number; names hold no NUL
   std::vector<int64_t> numbers;  // in order
 };
-/// Law: the numbers put back into the skeleton give `name`; "007" is no number.
-NumberedName number_name(std::string_view name);
+/// Law: the numbers put back into the skeleton give `name`; "007" is no number. `reused` lends its
+/// storage, for callers that go through many names.
+NumberedName number_name(std::string_view name, NumberedName reused = {});
 
 /// Names of one skeleton.
 class FoldedName {
  public:
-  explicit FoldedName(std::string skeleton) : skeleton_(std::move(skeleton)) {}
+  explicit FoldedName(std::string skeleton);
 
-  /// `numbers` has one number for each place of the skeleton, as it had in earlier calls.
-  void add(const std::vector<int64_t>& numbers);
+  /// `numbers` has one number for each place of the skeleton.
+  void add(std::span<const int64_t> numbers);
   int64_t count() const noexcept { return count_; }
+  /// How many places the skeleton has.
+  size_t places() const noexcept { return places_.size(); }
   /// The skeleton with what stands in each place: `3`, `{0..31}`, `{1..31..2}` (every second),
   /// `{0..2,61}`. Where not all combinations of the places occur, count() is below their product.
   std::string text() const;

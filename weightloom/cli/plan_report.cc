@@ -1,7 +1,6 @@
 #include "weightloom/cli/plan_report.h"
 
 #include <algorithm>
-#include <unordered_set>
 #include <utility>
 
 #include "weightloom/cli/finding_output.h"
@@ -27,8 +26,7 @@ std::vector<Placement> in_one_space(const CopyProgram& program) {
 
 Cost cost_of_conversion(const CopyProgram& program, const RunOptions& run) {
   const ScheduleLimits limits = limits_for(run.memory_budget_bytes, run.threads);
-  const auto tiles = make_schedule(program, in_one_space(program), limits);
-  return cost_of(program, tiles, limits, run.threads);
+  return cost_of(program, in_one_space(program), limits, run.threads);
 }
 
 int64_t free_bytes_at(const Syscalls& calls, const std::string& folder) {
@@ -97,13 +95,19 @@ std::string plan_json(const PlanReport& plan) {
 
 std::vector<std::string_view> source_names(const CopyProgram& program,
                                            const ProgramTarget& target) {
+  std::vector<std::pair<SourceId, size_t>> uses;  // with the place of the region
+  uses.reserve(target.regions.size());
+  for (size_t i = 0; i < target.regions.size(); ++i) {
+    if (!target.regions[i].is_pad()) uses.emplace_back(target.regions[i].source, i);
+  }
+  std::ranges::sort(uses);
+  const auto repeats = std::ranges::unique(uses, {}, &std::pair<SourceId, size_t>::first);
+  uses.erase(repeats.begin(), repeats.end());
+  std::ranges::sort(uses, {}, &std::pair<SourceId, size_t>::second);
   std::vector<std::string_view> names;
-  std::unordered_set<SourceId> seen;
-  SourceId last = -1;
-  for (const Region& region : target.regions) {
-    if (region.is_pad() || region.source == last || !seen.insert(region.source).second) continue;
-    last = region.source;
-    names.push_back(program.sources()[static_cast<size_t>(region.source)].name);
+  names.reserve(uses.size());
+  for (const auto& [source, place] : uses) {
+    names.push_back(program.sources()[static_cast<size_t>(source)].name);
   }
   return names;
 }

@@ -8,54 +8,58 @@
 namespace weightloom::cli {
 namespace {
 
-/// Sources by skeleton: each skeleton once, with the numbers of all names that have it.
-struct NumberedSources {
-  std::vector<std::string> skeletons;
-  std::vector<std::pair<size_t, std::vector<int64_t>>> numbers;  // place in skeletons, numbers
-};
-
-NumberedSources number_sources(std::span<const std::string_view> sources) {
-  NumberedSources result;
-  for (std::string_view source : sources) {
-    NumberedName name = number_name(source);
-    auto& known = result.skeletons;
-    const auto at = std::find(known.begin(), known.end(), name.skeleton);
-    const auto place = static_cast<size_t>(at - known.begin());
-    if (at == known.end()) known.push_back(std::move(name.skeleton));
-    result.numbers.emplace_back(place, std::move(name.numbers));
-  }
-  return result;
-}
-
-std::string key_of(const std::string& skeleton, DType dtype, const Shape& shape,
-                   const NumberedSources& sources) {
-  std::string key = skeleton;
-  for (const std::string& source : sources.skeletons) {
-    key += '\n';
-    key += source;
-  }
+void append_type(std::string& key, DType dtype, const Shape& shape) {
   key += '\n';
   key += static_cast<char>(dtype);
   for (int64_t dim : shape) key.append(reinterpret_cast<const char*>(&dim), sizeof(dim));
-  return key;
 }
 
 }  // namespace
 
 void TensorGroups::add(std::string_view name, DType dtype, const Shape& shape, int64_t bytes,
                        std::span<const std::string_view> sources) {
-  NumberedName numbered = number_name(name);
-  const NumberedSources from = number_sources(sources);
-  const auto [entry, is_new] =
-      places_.try_emplace(key_of(numbered.skeleton, dtype, shape, from), groups_.size());
-  if (is_new) {
-    groups_.push_back({FoldedName(std::move(numbered.skeleton)), dtype, shape, 0, {}});
-    for (const auto& skeleton : from.skeletons) groups_.back().sources.emplace_back(skeleton);
-  }
-  TensorGroup& group = groups_[entry->second];
-  group.name.add(numbered.numbers);
+  name_ = number_name(name, std::move(name_));
+  number_sources(sources);
+  TensorGroup& group = group_of(dtype, shape);
+  group.name.add(name_.numbers);
   group.bytes += bytes;
-  for (const auto& [place, numbers] : from.numbers) group.sources[place].add(numbers);
+  std::span<const int64_t> numbers = source_numbers_;
+  for (const size_t place : source_places_) {
+    const size_t count = group.sources[place].places();
+    group.sources[place].add(numbers.first(count));
+    numbers = numbers.subspan(count);
+  }
+}
+
+/// Each skeleton once; for each source which one it has, and its numbers.
+void TensorGroups::number_sources(std::span<const std::string_view> sources) {
+  source_skeletons_.clear();
+  source_places_.clear();
+  source_numbers_.clear();
+  for (std::string_view source : sources) {
+    source_ = number_name(source, std::move(source_));
+    auto& known = source_skeletons_;
+    const auto at = std::find(known.begin(), known.end(), source_.skeleton);
+    source_places_.push_back(static_cast<size_t>(at - known.begin()));
+    if (at == known.end()) known.push_back(source_.skeleton);
+    source_numbers_.insert(source_numbers_.end(), source_.numbers.begin(), source_.numbers.end());
+  }
+}
+
+/// The group of the name and sources just numbered, made if it is not there.
+TensorGroup& TensorGroups::group_of(DType dtype, const Shape& shape) {
+  key_ = name_.skeleton;
+  for (const std::string& source : source_skeletons_) {
+    key_ += '\n';
+    key_ += source;
+  }
+  append_type(key_, dtype, shape);
+  const auto [entry, is_new] = places_.try_emplace(key_, groups_.size());
+  if (is_new) {
+    groups_.push_back({FoldedName(name_.skeleton), dtype, shape, 0, {}});
+    for (const auto& skeleton : source_skeletons_) groups_.back().sources.emplace_back(skeleton);
+  }
+  return groups_[entry->second];
 }
 
 std::string type_text(DType dtype, std::span<const int64_t> shape) {

@@ -30,8 +30,18 @@ class TensorGroups {
   const std::vector<TensorGroup>& groups() const noexcept { return groups_; }
 
  private:
+  void number_sources(std::span<const std::string_view> sources);
+  TensorGroup& group_of(DType dtype, const Shape& shape);
+
   std::vector<TensorGroup> groups_;
   std::unordered_map<std::string, size_t> places_;
+  // Of the call that runs; members so that their storage serves all calls.
+  NumberedName name_;
+  NumberedName source_;
+  std::vector<std::string> source_skeletons_;
+  std::vector<size_t> source_places_;    // of each source, in source_skeletons_
+  std::vector<int64_t> source_numbers_;  // of all sources, one after another
+  std::string key_;
 };
 
 /// "BF16 [4096, 4096]".

@@ -113,7 +113,7 @@ class Converter {
       placements.push_back({place.file, place.offset_bytes});
     }
     tiles_ = make_schedule(conversion_.program, placements, limits_);
-    const Cost cost = cost_of(conversion_.program, {}, limits_, run_.threads);
+    const Cost cost = cost_of(conversion_.program, std::span<const Tile>(), limits_, run_.threads);
     report_.bytes_needed = cost.bytes_needed;
     report_.targets = static_cast<int64_t>(conversion_.program.targets().size());
     for (const ShardFile& file : layout_.files()) report_.files.push_back(file.name);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace weightloom {
 namespace {
@@ -81,24 +82,37 @@ std::optional<Region> joined(const Region& a, const Region& b) {
   return std::nullopt;
 }
 
+/// Sorts places instead of regions, which are large.
+std::vector<Region> sorted_by_target(std::vector<Region> regions) {
+  if (std::ranges::is_sorted(regions, {}, &Region::target_offset)) return regions;
+  std::vector<std::pair<int64_t, size_t>> order;
+  order.reserve(regions.size());
+  for (const Region& region : regions) order.emplace_back(region.target_offset, order.size());
+  std::ranges::sort(order);
+  std::vector<Region> sorted;
+  sorted.reserve(regions.size());
+  for (const auto& [offset, place] : order) sorted.push_back(std::move(regions[place]));
+  return sorted;
+}
+
 }  // namespace
 
 std::vector<Region> coalesce(std::vector<Region> regions) {
-  for (Region& region : regions) region = normalized(std::move(region));
-  std::ranges::sort(regions, {}, &Region::target_offset);
-  std::vector<Region> result;
-  result.reserve(regions.size());
-  for (Region& region : regions) {
+  regions = sorted_by_target(std::move(regions));
+  size_t kept = 0;
+  for (Region& next : regions) {
+    Region region = normalized(std::move(next));
     // A joined region may in turn continue the one before it.
-    while (!result.empty()) {
-      auto region_and_previous = joined(result.back(), region);
-      if (!region_and_previous) break;
-      region = std::move(*region_and_previous);
-      result.pop_back();
+    while (kept > 0) {
+      auto with_previous = joined(regions[kept - 1], region);
+      if (!with_previous) break;
+      region = std::move(*with_previous);
+      --kept;
     }
-    result.push_back(std::move(region));
+    regions[kept++] = std::move(region);
   }
-  return result;
+  regions.resize(kept);
+  return regions;
 }
 
 }  // namespace weightloom

@@ -6,17 +6,18 @@
 
 #include <fmt/format.h>
 
+#include "weightloom/base/checked.h"
 #include "weightloom/base/error.h"
 #include "weightloom/layout/factor_clip.h"
 #include "weightloom/layout/notation.h"
 
-// How the exact answer is found. Regions sorted by offset fall into clusters whose hulls overlap.
-// Between clusters, and in a cluster of one region, holes can be read off. Where hulls overlap, the
-// cluster is cut into blocks of its coarsest stride T: a region becomes pieces (rows [p, q) of
-// blocks) × (a pattern inside a block), so between two rows where a piece begins or ends all blocks
-// look the same, and one block of T elements, with finer strides only, stands for them. Where
-// strides do not divide one another that may not work, and the cluster's elements are counted, one
-// by one.
+// How the exact answer is found. Where regions are runs, it is seen whether they follow one
+// another. Else regions sorted by offset fall into clusters whose hulls overlap. Between clusters,
+// and in a cluster of one region, holes can be read off. Where hulls overlap, the cluster is cut
+// into blocks of its coarsest stride T: a region becomes pieces (rows [p, q) of blocks) × (a
+// pattern inside a block), so between two rows where a piece begins or ends all blocks look the
+// same, and one block of T elements, with finer strides only, stands for them. Where strides do not
+// divide one another that may not work, and the cluster's elements are counted, one by one.
 
 namespace weightloom {
 namespace {
@@ -208,41 +209,87 @@ std::optional<CoverageFault> first_fault(std::vector<Region> regions, int64_t si
   return std::nullopt;
 }
 
-/// The target side alone, as a pad.
-Region one_sided(int64_t offset) {
-  Region region;
-  region.target_offset = offset;
-  return region;
+// ---- One side of regions.
+
+/// The numbers of a region on one side. Pads are on the target side only.
+struct RegionSide {
+  int64_t Region::* offset;
+  int64_t Axis::* stride;
+  bool has_pads;
+
+  bool has(const Region& region) const { return has_pads || !region.is_pad(); }
+};
+constexpr RegionSide kTargetSide = {&Region::target_offset, &Axis::target_stride, true};
+constexpr RegionSide kSourceSide = {&Region::source_offset, &Axis::source_stride, false};
+
+/// Elements [begin, end).
+struct Run {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+/// What a region without steps fills; nothing if it steps, or ends beyond 64 bits.
+std::optional<Run> run_of(const Region& region, RegionSide side) {
+  const int64_t begin = region.*side.offset;
+  if (region.axes.size() > 1) return std::nullopt;
+  if (!region.axes.empty() && region.axes[0].*side.stride != 1) return std::nullopt;
+  const auto end = checked_add(begin, region.axes.empty() ? 1 : region.axes[0].extent);
+  return end ? std::optional(Run{begin, *end}) : std::nullopt;
 }
 
-std::optional<CoverageFault> checked_fault(int64_t size, std::vector<Region> regions) {
+/// True if the runs, put in order, follow one another from 0 to `size`.
+bool fill(std::vector<Run> runs, int64_t size) {
+  if (!std::ranges::is_sorted(runs, {}, &Run::begin)) std::ranges::sort(runs, {}, &Run::begin);
+  int64_t filled = 0;
+  for (const Run& run : runs) {
+    if (run.begin != filled || run.end <= run.begin) return false;
+    filled = run.end;
+  }
+  return filled == size;
+}
+
+/// True if the regions are runs that fill [0, size): so nearly all tensors are made.
+bool is_filled_by_runs(std::span<const Region> regions, RegionSide side, int64_t size) {
+  std::vector<Run> runs;
+  runs.reserve(regions.size());
+  for (const Region& region : regions) {
+    if (!side.has(region)) continue;
+    const auto run = run_of(region, side);
+    if (!run) return false;
+    runs.push_back(*run);
+  }
+  return fill(std::move(runs), size);
+}
+
+/// That side as the target side of a pad.
+Region one_sided(const Region& region, RegionSide side) {
+  Region result;
+  result.target_offset = region.*side.offset;
+  result.axes.reserve(region.axes.size());
+  for (const Axis& axis : region.axes) result.axes.push_back({axis.extent, axis.*side.stride, 0});
+  return result;
+}
+
+std::optional<CoverageFault> fault_on(RegionSide side, std::span<const Region> regions,
+                                      int64_t size) {
+  if (is_filled_by_runs(regions, side, size)) return std::nullopt;
+  std::vector<Region> sides;
+  sides.reserve(regions.size());
+  for (const Region& region : regions) {
+    if (side.has(region)) sides.push_back(one_sided(region, side));
+  }
   // Layout::make refuses what is out of bounds or not nested.
-  return first_fault(std::move(Layout::make({size}, std::move(regions))).regions(), size);
+  return first_fault(std::move(Layout::make({size}, std::move(sides))).regions(), size);
 }
 
 }  // namespace
 
 std::optional<CoverageFault> coverage_fault(const Layout& layout) {
-  std::vector<Region> regions;
-  regions.reserve(layout.regions().size());
-  for (const Region& region : layout.regions()) {
-    Region& side = regions.emplace_back(one_sided(region.target_offset));
-    side.axes.reserve(region.axes.size());
-    for (const Axis& axis : region.axes) side.axes.push_back({axis.extent, axis.target_stride, 0});
-  }
-  return checked_fault(layout.size(), std::move(regions));
+  return fault_on(kTargetSide, layout.regions(), layout.size());
 }
 
 std::optional<CoverageFault> coverage_fault(int64_t size, std::span<const Region> readers) {
-  std::vector<Region> regions;
-  regions.reserve(readers.size());
-  for (const Region& region : readers) {
-    if (region.is_pad()) continue;
-    Region& side = regions.emplace_back(one_sided(region.source_offset));
-    side.axes.reserve(region.axes.size());
-    for (const Axis& axis : region.axes) side.axes.push_back({axis.extent, axis.source_stride, 0});
-  }
-  return checked_fault(size, std::move(regions));
+  return fault_on(kSourceSide, readers, size);
 }
 
 }  // namespace weightloom

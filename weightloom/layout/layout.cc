@@ -106,6 +106,7 @@ bool nested_on_source(const Region& region) { return nested(region.axes, &Axis::
 
 Region normalized(Region region) {
   AxisList& axes = region.axes;
+  if (axes.size() == 1 && axes[0].extent != 1) return region;
   erase_if(axes, [](const Axis& axis) { return axis.extent == 1; });
   std::ranges::sort(axes, std::greater<>(), &Axis::target_stride);
   size_t kept = 0;

@@ -304,14 +304,15 @@ MappingResult Application::finish() {
   return std::move(result_);
 }
 
-/// Names that any transform of the mapping matches.
-int64_t matched(const Mapping& mapping, std::span<const std::string> names) {
-  Collector collector(mapping);
-  for (size_t i = 0; i < names.size(); ++i) collector.add(i, names[i]);
-  const auto& destinations = collector.destinations();
-  if (mapping.renames_first()) return std::ranges::count_if(destinations, &Destination::touched);
-  return std::ranges::count_if(destinations, [&](const Destination& destination) {
-    return destination.touched || collector.rename(destination.name, false).last;
+/// True if a transform of the mapping matches one of the names. What a renaming leaves of a name
+/// needs no look: then the renaming has matched.
+bool any_matches(const Mapping& mapping, std::span<const std::string_view> names) {
+  std::vector<TransformMatcher> matchers;
+  for (const auto& transform : mapping.transforms()) {
+    matchers.emplace_back(transform, Pattern::Use::search);
+  }
+  return std::ranges::any_of(names, [&](std::string_view name) {
+    return std::ranges::any_of(matchers, [&](auto& matcher) { return matcher.matches(name); });
   });
 }
 
@@ -322,11 +323,11 @@ MappingResult apply_mapping(const Mapping& mapping, std::vector<NamedLayout> lea
   return Application(mapping, std::move(leaves), config).run();
 }
 
-SideEvidence side_evidence(const Mapping& mapping, std::span<const std::string> names) {
+SideEvidence side_evidence(const Mapping& mapping, std::span<const std::string_view> names) {
   SideEvidence evidence;
-  evidence.hub = matched(mapping, names);
+  evidence.hub = any_matches(mapping, names);
   try {
-    evidence.runtime = matched(mapping.reversed(), names);
+    evidence.runtime = any_matches(mapping.reversed(), names);
   } catch (const Error&) {
     // A mapping without a way back leaves no names to know the runtime side by.
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weightloom/base/dtype.h"
@@ -46,12 +47,12 @@ struct MappingResult {
 MappingResult apply_mapping(const Mapping& mapping, std::vector<NamedLayout> leaves,
                             const ModelConfig& config);
 
-/// Which side a set of names is on: how many names the mapping's source patterns match, and how
-/// many its reverse's do.
+/// Which side a set of names is on: whether the mapping's source patterns match any of them, and
+/// whether its reverse's do.
 struct SideEvidence {
-  int64_t hub = 0;
-  int64_t runtime = 0;
+  bool hub = false;
+  bool runtime = false;
 };
-SideEvidence side_evidence(const Mapping& mapping, std::span<const std::string> names);
+SideEvidence side_evidence(const Mapping& mapping, std::span<const std::string_view> names);
 
 }  // namespace weightloom

@@ -49,24 +49,24 @@ Collector::Collector(const Mapping& mapping) : mapping_(mapping) {
     const bool renames = std::holds_alternative<WeightRenaming>(transforms[i]);
     (renames ? renamings_ : converters_).push_back(i);
   }
-  group_by_target_.resize(transforms.size());
+  group_tables_.resize(transforms.size());
   fired_.assign(transforms.size(), 0);
 }
 
 void Collector::add(size_t leaf, std::string_view name) {
-  Destination destination{std::nullopt, std::string(name), false};
-  if (mapping_.renames_first()) {
-    auto renamed = rename(std::move(destination.name), true);
+  Renamed renamed{std::string(name), std::nullopt};
+  if (mapping_.renames_first()) renamed = rename(std::move(renamed.name), true);
+  Destination& destination = destinations_.emplace_back();
+  destination.touched = renamed.last.has_value();
+  const auto claimed = claim(renamed.name);
+  if (!claimed) {
     destination.name = std::move(renamed.name);
-    destination.touched = renamed.last.has_value();
+    return;
   }
-  if (const auto claimed = claim(destination.name)) {
-    ++fired_[claimed->transform];
-    destination.touched = true;
-    destination.group = group_of(*claimed, destination.name);
-    put(groups_[*destination.group], *claimed, destination.name, leaf, name);
-  }
-  destinations_.push_back(std::move(destination));
+  ++fired_[claimed->transform];
+  destination.touched = true;
+  destination.group = group_of(*claimed, renamed.name);
+  put(groups_[*destination.group], *claimed, renamed.name, leaf, name);
 }
 
 Collector::Renamed Collector::rename(std::string name, bool count) {
@@ -113,15 +113,20 @@ std::optional<Collector::Claim> Collector::claim(std::string_view name) {
 }
 
 size_t Collector::group_of(const Claim& claim, std::string_view name) {
+  RenderedName first = matchers_[claim.transform].render(claim.match, name, 0);
+  GroupTable& table = group_tables_[claim.transform];
+  if (table.latest && groups_[*table.latest].targets.front() == first) return *table.latest;
+  const auto [at, is_new] = table.by_target.try_emplace(first.shown(), groups_.size());
+  table.latest = at->second;
+  return is_new ? make_group(claim, name, std::move(first)) : at->second;
+}
+
+size_t Collector::make_group(const Claim& claim, std::string_view name, RenderedName first_target) {
   const TransformMatcher& matcher = matchers_[claim.transform];
-  RenderedName first = matcher.render(claim.match, name, 0);
-  const auto [at, is_new] =
-      group_by_target_[claim.transform].try_emplace(first.shown(), groups_.size());
-  if (!is_new) return at->second;
   Group group;
   group.transform = claim.transform;
   group.sources.resize(static_cast<size_t>(matcher.sources()));
-  group.targets.push_back(std::move(first));
+  group.targets.push_back(std::move(first_target));
   for (int target = 1; target < matcher.targets(); ++target) {
     group.targets.push_back(matcher.render(claim.match, name, target));
   }

@@ -34,7 +34,7 @@ struct Group {
 /// Where a leaf goes: into a group, or on under a name.
 struct Destination {
   std::optional<size_t> group;
-  std::string name;      // after the renames that come first
+  std::string name;      // after the renames that come first; empty in a group
   bool touched = false;  // a transform matched
 };
 
@@ -71,9 +71,16 @@ class Collector {
     TransformMatch match;
   };
 
+  /// The groups of one transform, by the first target as shown.
+  struct GroupTable {
+    std::unordered_map<std::string, size_t> by_target;
+    std::optional<size_t> latest;  // neighbours in name order mostly go together
+  };
+
   std::optional<Claim> claim(std::string_view name);
   /// The group that the claim of `name` belongs to, made if it is not there.
   size_t group_of(const Claim& claim, std::string_view name);
+  size_t make_group(const Claim& claim, std::string_view name, RenderedName first_target);
   void put(Group& group, const Claim& claim, std::string_view name, size_t leaf,
            std::string_view leaf_name);
 
@@ -83,7 +90,7 @@ class Collector {
   std::vector<size_t> converters_;
   std::vector<Destination> destinations_;
   std::vector<Group> groups_;
-  std::vector<std::unordered_map<std::string, size_t>> group_by_target_;  // per transform
+  std::vector<GroupTable> group_tables_;  // per transform
   std::vector<Finding> findings_;
   std::vector<int64_t> fired_;
 };

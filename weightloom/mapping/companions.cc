@@ -35,12 +35,18 @@ constexpr std::string_view kSiblings[] = {
     "weight_scale_inv",
 };
 
+/// As ends_with, with one look at a byte for most names.
+bool ends_in(std::string_view name, std::string_view suffix) {
+  return name.size() > suffix.size() && name[name.size() - suffix.size()] == suffix.front() &&
+         name.ends_with(suffix);
+}
+
 }  // namespace
 
 std::vector<std::string> companion_owners(std::string_view name) {
   std::vector<std::string> owners;
   for (const auto suffix : kSuffixes) {
-    if (!name.ends_with(suffix) || name.size() == suffix.size()) continue;
+    if (!ends_in(name, suffix)) continue;
     owners.emplace_back(name.substr(0, name.size() - suffix.size()));
     break;
   }

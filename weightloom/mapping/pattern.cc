@@ -1,6 +1,6 @@
 #include "weightloom/mapping/pattern.h"
 
-#include <cstring>
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -61,16 +61,9 @@ int capture_count(const pcre2_code* code) {
   return static_cast<int>(count);
 }
 
-/// True if the literals occur in `name` in order, apart.
-bool holds_all(std::string_view name, const std::vector<std::string>& literals) {
-  const char* at = name.data();
-  const char* const end = at + name.size();
-  for (const auto& literal : literals) {
-    const void* found = memmem(at, static_cast<size_t>(end - at), literal.data(), literal.size());
-    if (found == nullptr) return false;
-    at = static_cast<const char*>(found) + literal.size();
-  }
-  return true;
+std::string longest(const std::vector<std::string>& literals) {
+  const auto found = std::ranges::max_element(literals, {}, &std::string::size);
+  return found == literals.end() ? std::string() : *found;
 }
 
 }  // namespace
@@ -90,7 +83,10 @@ struct Pattern::Engine {
 void Pattern::Close::operator()(Engine* engine) const noexcept { delete engine; }
 
 Pattern::Pattern(const SourceSyntax& syntax, std::string shown, Use use)
-    : shown_(std::move(shown)), literals_(syntax.literals), engine_(new Engine) {
+    : shown_(std::move(shown)),
+      literals_(syntax.literals),
+      longest_literal_(longest(literals_)),
+      engine_(new Engine) {
   engine_->code = compile(syntax.regex, shown_);
   if (capture_count(engine_->code.get()) != syntax.captures) {
     throw Error(ErrorCode::mapping,
@@ -108,8 +104,21 @@ Pattern::Pattern(const SourceSyntax& syntax, std::string shown, Use use)
   pcre2_set_heap_limit(engine_->context.get(), kHeapLimitKibibytes);
 }
 
+/// True if the literals occur in `name` in order, apart. The longest is looked for first, since few
+/// names hold it.
+bool Pattern::holds_literals(std::string_view name) const noexcept {
+  if (name.find(longest_literal_) == name.npos) return false;
+  size_t at = 0;
+  for (const auto& literal : literals_) {
+    at = name.find(literal, at);
+    if (at == name.npos) return false;
+    at += literal.size();
+  }
+  return true;
+}
+
 std::optional<PatternMatch> Pattern::search(std::string_view name) {
-  if (!holds_all(name, literals_)) return std::nullopt;
+  if (!holds_literals(name)) return std::nullopt;
   const int result = pcre2_match(engine_->code.get(), code_units(name), name.size(), 0, 0,
                                  engine_->data.get(), engine_->context.get());
   if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;

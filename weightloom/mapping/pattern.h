@@ -47,8 +47,11 @@ class Pattern {
     void operator()(Engine* engine) const noexcept;
   };
 
+  bool holds_literals(std::string_view name) const noexcept;
+
   std::string shown_;
   std::vector<std::string> literals_;
+  std::string longest_literal_;
   std::unique_ptr<Engine, Close> engine_;
 };
 

@@ -12,6 +12,9 @@
 namespace weightloom {
 namespace {
 
+// Room for what most targets are longer than their sources.
+constexpr size_t kUsualGrowth = 16;
+
 const std::vector<std::string>& source_patterns(const WeightTransform& transform) {
   return std::visit([](const auto& t) -> const auto& { return t.source_patterns; }, transform);
 }
@@ -137,6 +140,11 @@ void TransformMatcher::check_groups(bool is_renaming) const {
   }
 }
 
+bool TransformMatcher::matches(std::string_view name) {
+  return std::ranges::any_of(
+      sources_, [name](Source& source) { return source.pattern.search(name).has_value(); });
+}
+
 std::optional<TransformMatch> TransformMatcher::match(std::string_view name) {
   std::optional<TransformMatch> best;
   for (const size_t source : order_) {
@@ -151,8 +159,10 @@ std::optional<TransformMatch> TransformMatcher::match(std::string_view name) {
 RenderedName TransformMatcher::filled(const std::vector<TargetPiece>& pieces,
                                       const TransformMatch& match, std::string_view name) const {
   const auto& syntax = sources_[static_cast<size_t>(match.source)].syntax;
-  RenderedName rendered{std::string(name.substr(0, match.at.begin()))};
+  RenderedName rendered;
   std::string& text = rendered.text;
+  text.reserve(name.size() + kUsualGrowth);
+  text += name.substr(0, match.at.begin());
   for (const auto& piece : pieces) {
     const auto number = static_cast<size_t>(piece.number);
     switch (piece.kind) {

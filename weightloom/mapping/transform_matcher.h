@@ -29,6 +29,7 @@ struct RenderedName {
   std::string text;
   size_t star = std::string::npos;
 
+  friend bool operator==(const RenderedName&, const RenderedName&) = default;
   bool enumerates() const noexcept { return star != std::string::npos; }
   std::string at_index(int64_t index) const;
   /// As text, with a `*` where the index goes.
@@ -40,6 +41,8 @@ class TransformMatcher {
   /// Errors: mapping, naming the pattern.
   TransformMatcher(const WeightTransform& transform, Pattern::Use use);
 
+  /// True if any source matches.
+  bool matches(std::string_view name);
   /// The leftmost match of any source; at one place the longest source pattern wins.
   std::optional<TransformMatch> match(std::string_view name);
   /// `name` with the match replaced by target `target`.

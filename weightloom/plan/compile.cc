@@ -24,6 +24,28 @@ std::string element_text(int64_t offset, const Shape& shape) {
   return to_string(at);
 }
 
+/// Who reads a source: nearly always one region that reads it whole, in order.
+struct Readers {
+  size_t whole = 0;
+  std::vector<Region> partial;
+};
+
+bool reads_whole(const Region& region, const Shape& shape) {
+  const int64_t size = elements(shape);
+  if (region.source_offset != 0) return false;
+  if (region.axes.empty()) return size == 1;
+  const Axis& axis = region.axes[0];
+  return region.axes.size() == 1 && axis.extent == size && axis.source_stride == 1;
+}
+
+/// A region that reads a source of `shape`, which is not empty, whole.
+Region whole_of(const Shape& shape) {
+  Region region;
+  region.source = 0;
+  if (const int64_t size = elements(shape); size > 1) region.axes.push_back({size, 1, 1});
+  return region;
+}
+
 /// Compiles targets one by one and remembers who reads which source.
 class Compiler {
  public:
@@ -54,7 +76,12 @@ class Compiler {
   void note_readers(const Layout& layout) {
     for (const Region& region : layout.regions()) {
       if (region.is_pad()) continue;
-      readers_[static_cast<size_t>(region.source)].push_back(region);
+      Readers& readers = readers_[static_cast<size_t>(region.source)];
+      if (reads_whole(region, sources_[static_cast<size_t>(region.source)].shape)) {
+        ++readers.whole;
+      } else {
+        readers.partial.push_back(region);
+      }
     }
   }
 
@@ -113,7 +140,11 @@ class Compiler {
 
   void check_source(size_t i) {
     const ProgramSource& source = sources_[i];
-    const auto fault = coverage_fault(elements(source.shape), std::move(readers_[i]));
+    const Readers& readers = readers_[i];
+    if (readers.whole == 1 && readers.partial.empty()) return;
+    std::vector<Region> regions = readers.partial;
+    regions.insert(regions.end(), readers.whole, whole_of(source.shape));
+    const auto fault = coverage_fault(elements(source.shape), regions);
     if (!fault) return;
     const bool unused = fault->times == 0;
     report(unused ? "source_not_used" : "source_used_twice", source.name,
@@ -124,7 +155,7 @@ class Compiler {
 
   std::vector<ProgramFile> files_;
   std::vector<ProgramSource> sources_;
-  std::vector<std::vector<Region>> readers_;
+  std::vector<Readers> readers_;  // of each source
   std::unordered_set<std::string> names_;
   std::vector<ProgramTarget> targets_;
   std::vector<Finding> findings_;

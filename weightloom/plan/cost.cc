@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
-#include <unordered_set>
+#include <queue>
+#include <utility>
+#include <vector>
 
 namespace weightloom {
 namespace {
@@ -22,17 +24,73 @@ int64_t bytes_in(const CopyProgram& program, const Piece& piece) {
   return bytes;
 }
 
-/// Adds what a tile reads beyond what it needs, and gives its memory.
-int64_t add_short_runs(const CopyProgram& program, const Tile& tile, const ScheduleLimits& limits,
-                       Cost& cost) {
-  const TileReads reads = read_tile(program, tile, limits);
-  int64_t needed = 0;
-  for (const Piece& piece : tile.pieces) needed += bytes_in(program, piece);
-  const int64_t excess = reads.bytes_read - needed;
-  cost.bytes_read += excess;
-  cost.target_bytes_read[static_cast<size_t>(tile.pieces.front().target)] += excess;
-  return tile.size_bytes + reads.staging_bytes;
+/// What a program costs whatever its tiles are.
+Cost cost_without_tiles(const CopyProgram& program) {
+  Cost cost;
+  std::vector<bool> opened(program.files().size());
+  cost.target_bytes_read.reserve(program.targets().size());
+  for (const ProgramTarget& target : program.targets()) {
+    cost.target_bytes_read.push_back(bytes_from_sources(target));
+    cost.bytes_needed += cost.target_bytes_read.back();
+    for (const Region& region : target.regions) {
+      if (region.is_pad()) continue;
+      const ProgramSource& source = program.sources()[static_cast<size_t>(region.source)];
+      opened[static_cast<size_t>(source.file)] = true;
+    }
+  }
+  cost.bytes_read = cost.bytes_needed;
+  cost.bytes_written = program.target_bytes();
+  cost.regions = program.region_count();
+  cost.files = std::count(opened.begin(), opened.end(), true);
+  return cost;
 }
+
+/// Adds tiles up.
+class CostMeter {
+ public:
+  CostMeter(const CopyProgram& program, const ScheduleLimits& limits, int threads)
+      : program_(program),
+        limits_(limits),
+        workers_(static_cast<size_t>(std::max(threads, 1))),
+        cost_(cost_without_tiles(program)) {}
+
+  void add(const Tile& tile) {
+    ++cost_.tiles;
+    keep_if_large(tile.long_runs ? tile.size_bytes : add_short_runs(tile));
+  }
+
+  Cost finish() && {
+    for (; !largest_.empty(); largest_.pop()) cost_.working_memory_bytes += largest_.top();
+    return std::move(cost_);
+  }
+
+ private:
+  /// Adds what a tile reads beyond what it needs, and gives its memory.
+  int64_t add_short_runs(const Tile& tile) {
+    const TileReads reads = read_tile(program_, tile, limits_);
+    int64_t needed = 0;
+    for (const Piece& piece : tile.pieces) needed += bytes_in(program_, piece);
+    const int64_t excess = reads.bytes_read - needed;
+    cost_.bytes_read += excess;
+    cost_.target_bytes_read[static_cast<size_t>(tile.pieces.front().target)] += excess;
+    return tile.size_bytes + reads.staging_bytes;
+  }
+
+  /// At worst all workers are at the largest tiles at once.
+  void keep_if_large(int64_t tile_memory_bytes) {
+    if (largest_.size() == workers_) {
+      if (tile_memory_bytes <= largest_.top()) return;
+      largest_.pop();
+    }
+    largest_.push(tile_memory_bytes);
+  }
+
+  const CopyProgram& program_;
+  const ScheduleLimits& limits_;
+  const size_t workers_;
+  Cost cost_;
+  std::priority_queue<int64_t, std::vector<int64_t>, std::greater<>> largest_;
+};
 
 }  // namespace
 
@@ -43,32 +101,16 @@ double Cost::amplification() const noexcept {
 
 Cost cost_of(const CopyProgram& program, std::span<const Tile> tiles, const ScheduleLimits& limits,
              int threads) {
-  Cost cost;
-  std::unordered_set<int32_t> files;
-  for (const ProgramTarget& target : program.targets()) {
-    cost.target_bytes_read.push_back(bytes_from_sources(target));
-    cost.bytes_needed += cost.target_bytes_read.back();
-    for (const Region& region : target.regions) {
-      if (!region.is_pad()) {
-        files.insert(program.sources()[static_cast<size_t>(region.source)].file);
-      }
-    }
-  }
-  cost.bytes_read = cost.bytes_needed;
-  cost.bytes_written = program.target_bytes();
-  cost.regions = program.region_count();
-  cost.files = static_cast<int64_t>(files.size());
-  cost.tiles = static_cast<int64_t>(tiles.size());
-  std::vector<int64_t> memory;
-  for (const Tile& tile : tiles) {
-    memory.push_back(tile.long_runs ? tile.size_bytes
-                                    : add_short_runs(program, tile, limits, cost));
-  }
-  const size_t workers = std::min(memory.size(), static_cast<size_t>(std::max(threads, 1)));
-  std::partial_sort(memory.begin(), memory.begin() + static_cast<std::ptrdiff_t>(workers),
-                    memory.end(), std::greater<>());
-  for (size_t i = 0; i < workers; ++i) cost.working_memory_bytes += memory[i];
-  return cost;
+  CostMeter meter(program, limits, threads);
+  for (const Tile& tile : tiles) meter.add(tile);
+  return std::move(meter).finish();
+}
+
+Cost cost_of(const CopyProgram& program, std::span<const Placement> placements,
+             const ScheduleLimits& limits, int threads) {
+  CostMeter meter(program, limits, threads);
+  for_each_tile(program, placements, limits, [&](const Tile& tile) { meter.add(tile); });
+  return std::move(meter).finish();
 }
 
 }  // namespace weightloom

@@ -27,5 +27,8 @@ struct Cost {
 
 Cost cost_of(const CopyProgram& program, std::span<const Tile> tiles, const ScheduleLimits& limits,
              int threads);
+/// As cost_of the tiles of make_schedule, without keeping them.
+Cost cost_of(const CopyProgram& program, std::span<const Placement> placements,
+             const ScheduleLimits& limits, int threads);
 
 }  // namespace weightloom

@@ -37,8 +37,9 @@ int64_t shortest_run(const ProgramTarget& target) {
 /// size whose reads are about as cheap as those of the largest size allowed.
 class Scheduler {
  public:
-  Scheduler(const CopyProgram& program, const ScheduleLimits& limits)
-      : program_(program), limits_(limits) {}
+  Scheduler(const CopyProgram& program, const ScheduleLimits& limits,
+            const std::function<void(const Tile&)>& visit)
+      : program_(program), limits_(limits), visit_(visit) {}
 
   void add(int32_t index, Placement at) {
     const ProgramTarget& target = program_.targets()[static_cast<size_t>(index)];
@@ -50,10 +51,7 @@ class Scheduler {
     }
   }
 
-  std::vector<Tile> finish() {
-    close();
-    return std::move(tiles_);
-  }
+  void finish() { close(); }
 
  private:
   struct Cut {
@@ -97,8 +95,9 @@ class Scheduler {
   }
 
   void close() {
-    if (!tile_.pieces.empty()) tiles_.push_back(std::move(tile_));
-    tile_ = Tile{};
+    if (!tile_.pieces.empty()) visit_(tile_);
+    tile_.pieces.clear();
+    tile_.long_runs = true;
   }
 
   /// The smallest size, from tile_bytes doubling, that reads within a tenth of the best.
@@ -145,9 +144,9 @@ class Scheduler {
 
   const CopyProgram& program_;
   const ScheduleLimits& limits_;
+  const std::function<void(const Tile&)>& visit_;
   Tile tile_;
   int64_t tile_end_ = 0;  // in the space of tile_
-  std::vector<Tile> tiles_;
 };
 
 }  // namespace
@@ -168,8 +167,8 @@ ScheduleLimits limits_for(int64_t memory_budget_bytes, int threads) {
   return limits;
 }
 
-std::vector<Tile> make_schedule(const CopyProgram& program, std::span<const Placement> placements,
-                                const ScheduleLimits& limits) {
+void for_each_tile(const CopyProgram& program, std::span<const Placement> placements,
+                   const ScheduleLimits& limits, const std::function<void(const Tile&)>& visit) {
   std::vector<int32_t> order(program.targets().size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
@@ -177,9 +176,16 @@ std::vector<Tile> make_schedule(const CopyProgram& program, std::span<const Plac
     const Placement& pb = placements[static_cast<size_t>(b)];
     return std::tuple(pa.space, pa.offset_bytes, a) < std::tuple(pb.space, pb.offset_bytes, b);
   });
-  Scheduler scheduler(program, limits);
+  Scheduler scheduler(program, limits, visit);
   for (int32_t index : order) scheduler.add(index, placements[static_cast<size_t>(index)]);
-  return scheduler.finish();
+  scheduler.finish();
+}
+
+std::vector<Tile> make_schedule(const CopyProgram& program, std::span<const Placement> placements,
+                                const ScheduleLimits& limits) {
+  std::vector<Tile> tiles;
+  for_each_tile(program, placements, limits, [&](const Tile& tile) { tiles.push_back(tile); });
+  return tiles;
 }
 
 }  // namespace weightloom

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -53,6 +54,11 @@ ScheduleLimits limits_for(int64_t memory_budget_bytes, int threads);
 /// Law: every byte of every target lies in exactly one piece.
 std::vector<Tile> make_schedule(const CopyProgram& program, std::span<const Placement> placements,
                                 const ScheduleLimits& limits);
+
+/// Calls `visit` for the tiles of make_schedule, in order, without keeping them: the tile given
+/// lives until `visit` returns.
+void for_each_tile(const CopyProgram& program, std::span<const Placement> placements,
+                   const ScheduleLimits& limits, const std::function<void(const Tile&)>& visit);
 
 /// One read of consecutive bytes of a file straight into the tile.
 struct DirectRead {

@@ -59,8 +59,8 @@ MappingChoice choose_by_name(const std::string& name, const Registry& registry) 
                           fmt::join(registry.names(), ", ")));
 }
 
-std::vector<std::string> names_of(const Checkpoint& checkpoint) {
-  std::vector<std::string> names;
+std::vector<std::string_view> names_of(const Checkpoint& checkpoint) {
+  std::vector<std::string_view> names;
   names.reserve(checkpoint.tensors().size());
   for (const StoredTensor& tensor : checkpoint.tensors()) names.push_back(tensor.name);
   return names;
@@ -120,8 +120,8 @@ Side detect_side(const Checkpoint& checkpoint, const SideFacts& facts, const Map
   if (facts.record && facts.record->layout == "hub") return Side::hub;
   if (facts.record && facts.record->layout == "runtime") return Side::runtime;
   const SideEvidence evidence = side_evidence(mapping, names_of(checkpoint));
-  if (evidence.hub > 0 && evidence.runtime == 0) return Side::hub;
-  if (evidence.runtime > 0 && evidence.hub == 0) return Side::runtime;
+  if (evidence.hub && !evidence.runtime) return Side::hub;
+  if (evidence.runtime && !evidence.hub) return Side::runtime;
   return Side::unknown;
 }
 
