@@ -88,6 +88,12 @@ std::span<std::span<std::byte>> drop_bytes(std::span<std::span<std::byte>> buffe
   return buffers;
 }
 
+/// What filesystems without locks answer; NFS says EBADF of a folder, which none can open to write.
+bool has_no_locks(int result) {
+  return result == -EBADF || result == -ENOLCK || result == -EOPNOTSUPP || result == -ENOSYS ||
+         result == -EINVAL;
+}
+
 int64_t total_size(std::span<const std::span<std::byte>> buffers) {
   size_t total = 0;
   for (const auto& buffer : buffers) total += buffer.size();
@@ -130,6 +136,10 @@ std::optional<File> File::open_direct(const Syscalls& calls, const std::string& 
   return file;
 }
 
+File File::open_folder(const Syscalls& calls, const std::string& path) {
+  return File(calls, path, O_RDONLY | O_DIRECTORY);
+}
+
 File::File(File&& other) noexcept
     : calls_(other.calls_), path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
 
@@ -148,6 +158,13 @@ FileStatus File::status() const {
   auto result = calls_->fstat(fd_);
   check(result.error, "examine", path_);
   return result.status;
+}
+
+bool File::lock() const {
+  const int result = retry([&] { return calls_->lock(fd_); });
+  if (result == -EWOULDBLOCK) return false;
+  if (!has_no_locks(result)) check(result, "lock", path_);
+  return true;
 }
 
 void File::read_at(std::span<std::byte> buffer, int64_t offset) const {

@@ -32,6 +32,8 @@ class File {
 
   /// Opens an existing file for writing past the page cache; nothing where the filesystem cannot.
   static std::optional<File> open_direct(const Syscalls& calls, const std::string& path);
+  /// Opens a folder, to lock it.
+  static File open_folder(const Syscalls& calls, const std::string& path);
 
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
@@ -41,6 +43,9 @@ class File {
 
   const std::string& path() const noexcept { return path_; }
   FileStatus status() const;
+  /// Locks it until it is closed, also by the end of the process; false while another open File
+  /// holds the lock. Where the filesystem has no locks, true. Errors: io.
+  bool lock() const;
 
   /// Reads buffer.size() bytes at `offset`.
   /// Errors: io, also if the file ends before (with
