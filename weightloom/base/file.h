@@ -77,6 +77,9 @@ class File {
   int fd_ = -1;
 };
 
+inline constexpr size_t kSpareBytes = 64;
+/// Its capacity exceeds its size by kSpareBytes, so that parsers that look past the end need no
+/// copy.
 std::string read_whole_file(const Syscalls& calls, const std::string& path);
 /// Creates or replaces `path` with `text`, synced. Not atomic by itself.
 void write_whole_file(const Syscalls& calls, const std::string& path, std::string_view text);

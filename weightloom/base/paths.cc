@@ -25,7 +25,10 @@ bool is_absent(int error) { return error == -ENOENT || error == -ENOTDIR; }
 
 std::string read_whole_file(const Syscalls& calls, const std::string& path) {
   File file = File::open_read(calls, path);
-  std::string text(static_cast<size_t>(file.status().size_bytes), '\0');
+  const auto size = static_cast<size_t>(file.status().size_bytes);
+  std::string text;
+  text.reserve(size + kSpareBytes);
+  text.resize(size);
   file.read_at(std::as_writable_bytes(std::span(text)), 0);
   return text;
 }

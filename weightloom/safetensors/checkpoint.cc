@@ -188,6 +188,9 @@ class CheckpointBuilder {
     for (const auto& read : reads_) files.push_back(read.file ? &*read.file : nullptr);
     auto match = match_index(*entries_, files, threads_);
     result_.tensors_ = std::move(match.tensors);
+    for (size_t i = 0; i < result_.tensors_.size(); ++i) {
+      result_.tensors_[i].name = std::move(entries_->names[i]);
+    }
     result_.lookup_ = std::move(entries_->lookup);
     result_.findings_ = std::move(match.reports);
     for (auto& finding : match.faults) {

@@ -52,8 +52,9 @@ struct Index {
 /// of the folder, or is not the one spelling of its path.
 std::string_view fault_of_file_name(std::string_view name) noexcept;
 
+/// A `json` that read_whole_file gave is parsed in place, any other is copied.
 /// Errors: format, naming `file` and the entry.
-Index parse_index(std::string_view json, std::string_view file);
+Index parse_index(const std::string& json, std::string_view file);
 /// `{"metadata": {"total_parameters", "total_size"}, "weight_map"}`, keys sorted, indent 2, newline
 /// at the end, all but ASCII escaped; as Transformers writes it.
 /// Errors: usage if a name is not UTF-8.

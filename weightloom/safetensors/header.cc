@@ -15,6 +15,7 @@
 namespace weightloom {
 namespace {
 
+static_assert(kSpareBytes >= simdjson::SIMDJSON_PADDING);
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 using simdjson::dom::element;
@@ -93,7 +94,7 @@ class EntryParser {
       parse_dtype_field(value);
     } else if (key == "shape") {
       once(has_shape_, key);
-      for (element dim : list(key, value)) tensor_.shape.push_back(integer(key, dim));
+      parse_shape(list(key, value));
     } else if (key == "data_offsets") {
       once(has_offsets_, key);
       parse_offsets(list(key, value));
@@ -133,6 +134,11 @@ class EntryParser {
     }
     if (number < 0) throw fault("{} holds {}, but 0 or more is needed", key, number);
     return number;
+  }
+
+  void parse_shape(simdjson::dom::array dims) {
+    tensor_.shape.reserve(dims.size());
+    for (element dim : dims) tensor_.shape.push_back(integer("shape", dim));
   }
 
   void parse_offsets(simdjson::dom::array items) {
@@ -302,7 +308,7 @@ Header Header::read(const File& file, std::string_view name) {
   if (status.kind != FileKind::file) throw refusal.of_file("not a regular file");
   auto length = static_cast<size_t>(read_header_length(file, status.size_bytes, refusal));
   std::string json;
-  json.reserve(length + simdjson::SIMDJSON_PADDING);  // or the parser would copy it
+  json.reserve(length + kSpareBytes);  // or the parser would copy it
   json.resize(length);
   file.read_at(std::as_writable_bytes(std::span(json)), 8);
   return parse(std::move(json), status.size_bytes, name);

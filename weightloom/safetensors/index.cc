@@ -43,6 +43,7 @@ void parse_weight_map(element value, std::string_view file, Index& index) {
     throw refusal(file, fmt::format("weight_map is {}, but an object is needed", kind_of(value)));
   }
   auto& map = index.weight_map;
+  map.reserve(entries.size());
   for (auto [name, shard] : entries) map.push_back(parse_entry(name, shard, file));
   // Most writers sort, and then equal names would stand side by side.
   auto not_before = [](const auto& a, const auto& b) { return a.first >= b.first; };
@@ -96,15 +97,12 @@ std::string_view fault_of_file_name(std::string_view name) noexcept {
   return {};
 }
 
-Index parse_index(std::string_view json, std::string_view file) {
-  std::string text;
-  text.reserve(json.size() + simdjson::SIMDJSON_PADDING);  // or the parser would copy it
-  text = json;
+Index parse_index(const std::string& json, std::string_view file) {
   simdjson::dom::parser parser;
   Index index;
   bool has_map = false;
   bool has_metadata = false;
-  for (auto [key, value] : parse_json_object(parser, text, file)) {
+  for (auto [key, value] : parse_json_object(parser, json, file)) {
     bool* seen = key == "weight_map" ? &has_map : key == "metadata" ? &has_metadata : nullptr;
     if (seen == nullptr) continue;
     if (std::exchange(*seen, true)) {

@@ -32,7 +32,7 @@ void check_index(const Index& index) {
 }  // namespace weightloom
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  std::string_view input(reinterpret_cast<const char*>(data), size);
+  const std::string input(reinterpret_cast<const char*>(data), size);
   std::optional<weightloom::Index> index;
   try {
     index = weightloom::parse_index(input, "fuzz");

@@ -55,6 +55,18 @@ void sort_shards(ShardNumbers& numbers) {
   for (int32_t& number : numbers.shard_of) number = new_number[static_cast<size_t>(number)];
 }
 
+/// The entries' places, sorted by name. Sorts views, since entries are large.
+std::vector<size_t> in_name_order(const std::vector<std::pair<std::string, std::string>>& map) {
+  std::vector<std::pair<std::string_view, size_t>> names;
+  names.reserve(map.size());
+  for (const auto& entry : map) names.emplace_back(entry.first, names.size());
+  if (!std::is_sorted(names.begin(), names.end())) std::sort(names.begin(), names.end());
+  std::vector<size_t> order;
+  order.reserve(names.size());
+  for (const auto& [name, place] : names) order.push_back(place);
+  return order;
+}
+
 /// What one shard's header says of the index.
 struct ShardMatch {
   std::vector<int32_t> strays;  // entries whose tensor this shard holds, though they name another
@@ -76,12 +88,12 @@ ShardMatch match_shard(const IndexEntries& entries, const Header& header, int32_
       continue;
     }
     is_found[at] = 1;
-    tensors[at] = {tensor.name,
-                   tensor.dtype,
-                   tensor.shape,
-                   shard,
-                   header.data_begin_bytes() + tensor.begin_bytes,
-                   tensor.end_bytes - tensor.begin_bytes};
+    StoredTensor& stored = tensors[at];
+    stored.dtype = tensor.dtype;
+    stored.shape = tensor.shape;
+    stored.file = shard;
+    stored.offset_bytes = header.data_begin_bytes() + tensor.begin_bytes;
+    stored.size_bytes = tensor.end_bytes - tensor.begin_bytes;
   }
   return match;
 }
@@ -147,14 +159,15 @@ class Reporter {
 
 IndexEntries::IndexEntries(Index index) : lookup(index.weight_map.size()) {
   auto& map = index.weight_map;
-  auto by_name = [](const auto& a, const auto& b) { return a.first < b.first; };
-  if (!std::is_sorted(map.begin(), map.end(), by_name)) std::sort(map.begin(), map.end(), by_name);
   auto numbers = number_shards(map);
   sort_shards(numbers);
   shards = std::move(numbers.shards);
-  shard_of = std::move(numbers.shard_of);
   names.reserve(map.size());
-  for (auto& [name, shard] : map) names.push_back(std::move(name));
+  shard_of.reserve(map.size());
+  for (size_t entry : in_name_order(map)) {
+    names.push_back(std::move(map[entry].first));
+    shard_of.push_back(numbers.shard_of[entry]);
+  }
   auto name_at = [&](int32_t i) -> std::string_view { return names[static_cast<size_t>(i)]; };
   for (size_t i = 0; i < names.size(); ++i) {
     lookup.insert(names[i], static_cast<int32_t>(i), name_at);

@@ -25,7 +25,7 @@ struct IndexEntries {
 };
 
 struct IndexMatch {
-  std::vector<StoredTensor> tensors;  // parallel to names; `file` is the number of the shard
+  std::vector<StoredTensor> tensors;  // parallel to names, but without them; `file`: of the shard
   std::vector<Finding> faults;        // entries without a tensor, or with it in another shard
   std::vector<Finding> reports;       // tensors that the index does not assign to their shard
 };

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 std::string refusal(std::string_view json) {
-  auto error = refusal_of([&] { parse_index(json, "i.json"); });
+  auto error = refusal_of([&] { parse_index(std::string(json), "i.json"); });
   if (!error) return "";
   EXPECT_EQ(error->code(), ErrorCode::format) << json;
   return error->what();

@@ -49,7 +49,8 @@ class NameTable {
   };
 
   static uint64_t hash_of(std::string_view name, uint64_t seed) noexcept;
-  /// Names come from untrusted files: with a seed nobody knows, none can be made to collide.
+  /// Names come from untrusted files: with a seed nobody knows, none can be made to collide. One
+  /// seed for the process: asking the system for each table would cost more than small tables do.
   static uint64_t random_seed();
 
   /// The slot that holds `name`, else the free one where it belongs.
