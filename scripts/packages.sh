@@ -1,11 +1,14 @@
 # Debian packages that Weightloom needs, and their installation. Sourced by the other scripts.
 # shellcheck shell=bash disable=SC2034
 
+# Clones in other folders share what ccache knows: paths below this one do not count.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+
 # To build and to run the C++ tests.
 weightloom_build_packages=(
   g++ cmake ninja-build ccache pkg-config
   libsimdjson-dev nlohmann-json3-dev libpcre2-dev libcli11-dev libfmt-dev
-  libgtest-dev libgmock-dev libbenchmark-dev
+  libgtest-dev libgmock-dev
 )
 
 # For the checks on top: sanitizers, fuzzing, formatting, linting, the Python tests.

@@ -171,6 +171,12 @@ int FaultSyscalls::ftruncate(int fd, int64_t size) const {
   return result;
 }
 
+int FaultSyscalls::lock(int fd) const {
+  std::lock_guard lock(mutex_);
+  if (int error = count(CallKind::lock)) return error;
+  return real_.lock(fd);
+}
+
 int FaultSyscalls::fallocate(int fd, int64_t size) const {
   std::lock_guard lock(mutex_);
   if (int error = count(CallKind::fallocate)) return error;

@@ -27,6 +27,7 @@ enum class CallKind {
   fsync,
   fdatasync,
   ftruncate,
+  lock,
   fallocate,
   start_writeback,
   advise,
@@ -46,7 +47,7 @@ enum class CallKind {
   free_bytes,
 };
 
-inline constexpr size_t kCallKindCount = 25;
+inline constexpr size_t kCallKindCount = 26;
 
 class UnsyncedState;
 
@@ -87,6 +88,7 @@ class FaultSyscalls final : public Syscalls {
   int fsync(int fd) const override;
   int fdatasync(int fd) const override;
   int ftruncate(int fd, int64_t size) const override;
+  int lock(int fd) const override;
   int fallocate(int fd, int64_t size) const override;
   int start_writeback(int fd, int64_t offset, int64_t size) const override;
   int advise(int fd, int64_t offset, int64_t size, int advice) const override;

@@ -88,6 +88,12 @@ std::span<std::span<std::byte>> drop_bytes(std::span<std::span<std::byte>> buffe
   return buffers;
 }
 
+/// What filesystems without locks answer; NFS says EBADF of a folder, which none can open to write.
+bool has_no_locks(int result) {
+  return result == -EBADF || result == -ENOLCK || result == -EOPNOTSUPP || result == -ENOSYS ||
+         result == -EINVAL;
+}
+
 int64_t total_size(std::span<const std::span<std::byte>> buffers) {
   size_t total = 0;
   for (const auto& buffer : buffers) total += buffer.size();
@@ -103,8 +109,9 @@ Error system_error(int error, std::string_view doing, const std::string& path) {
       next_step_of(error));
 }
 
-File::File(const Syscalls& calls, std::string path, int flags)
-    : calls_(&calls), path_(std::move(path)) {
+File::File(const Syscalls& calls, std::string path) : calls_(&calls), path_(std::move(path)) {}
+
+File::File(const Syscalls& calls, std::string path, int flags) : File(calls, std::move(path)) {
   fd_ = retry([&] { return calls_->open(path_, flags, kNewFileMode); });
   check(fd_, (flags & O_CREAT) != 0 ? "create" : "open", path_);
 }
@@ -119,6 +126,18 @@ File File::create(const Syscalls& calls, const std::string& path) {
 
 File File::open_write(const Syscalls& calls, const std::string& path) {
   return File(calls, path, O_RDWR | O_CREAT);
+}
+
+std::optional<File> File::open_direct(const Syscalls& calls, const std::string& path) {
+  File file(calls, path);
+  file.fd_ = retry([&] { return calls.open(path, O_WRONLY | O_DIRECT, kNewFileMode); });
+  if (file.fd_ == -EINVAL || file.fd_ == -EOPNOTSUPP) return std::nullopt;
+  check(file.fd_, "open for direct writing", path);
+  return file;
+}
+
+File File::open_folder(const Syscalls& calls, const std::string& path) {
+  return File(calls, path, O_RDONLY | O_DIRECTORY);
 }
 
 File::File(File&& other) noexcept
@@ -139,6 +158,13 @@ FileStatus File::status() const {
   auto result = calls_->fstat(fd_);
   check(result.error, "examine", path_);
   return result.status;
+}
+
+bool File::lock() const {
+  const int result = retry([&] { return calls_->lock(fd_); });
+  if (result == -EWOULDBLOCK) return false;
+  if (!has_no_locks(result)) check(result, "lock", path_);
+  return true;
 }
 
 void File::read_at(std::span<std::byte> buffer, int64_t offset) const {
@@ -180,6 +206,13 @@ void File::write_at(std::span<const std::byte> buffer, int64_t offset) const {
     check(count, fmt::format("write {} bytes at offset {}", rest.size(), at), path_);
     rest = rest.subspan(static_cast<size_t>(count));
   }
+}
+
+size_t File::write_direct_at(std::span<const std::byte> buffer, int64_t offset) const {
+  const int64_t count = retry([&] { return calls_->pwrite(fd_, buffer, offset); });
+  if (count == -EINVAL) return 0;
+  check(count, fmt::format("write {} bytes at offset {}", buffer.size(), offset), path_);
+  return static_cast<size_t>(count);
 }
 
 void File::truncate(int64_t size_bytes) const {

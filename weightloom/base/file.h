@@ -30,6 +30,11 @@ class File {
   /// Opens for reading and writing, creates when absent, keeps what is there (for resuming).
   static File open_write(const Syscalls& calls, const std::string& path);
 
+  /// Opens an existing file for writing past the page cache; nothing where the filesystem cannot.
+  static std::optional<File> open_direct(const Syscalls& calls, const std::string& path);
+  /// Opens a folder, to lock it.
+  static File open_folder(const Syscalls& calls, const std::string& path);
+
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
   File(const File&) = delete;
@@ -38,6 +43,9 @@ class File {
 
   const std::string& path() const noexcept { return path_; }
   FileStatus status() const;
+  /// Locks it until it is closed, also by the end of the process; false while another open File
+  /// holds the lock. Where the filesystem has no locks, true. Errors: io.
+  bool lock() const;
 
   /// Reads buffer.size() bytes at `offset`.
   /// Errors: io, also if the file ends before (with
@@ -47,6 +55,9 @@ class File {
   void read_at(std::span<const std::span<std::byte>> buffers, int64_t offset) const;
   /// Errors: no_space, io.
   void write_at(std::span<const std::byte> buffer, int64_t offset) const;
+  /// One write of a file opened by open_direct: how many bytes it took, 0 where the filesystem
+  /// refuses the alignment of buffer, offset or size. Errors: no_space, io.
+  size_t write_direct_at(std::span<const std::byte> buffer, int64_t offset) const;
   void truncate(int64_t size_bytes) const;
   /// Reserves `size_bytes`; where the filesystem cannot, only sets the size.
   void allocate(int64_t size_bytes) const;
@@ -58,6 +69,7 @@ class File {
   void close();
 
  private:
+  File(const Syscalls& calls, std::string path);  // not open yet
   File(const Syscalls& calls, std::string path, int flags);
 
   const Syscalls* calls_;

@@ -29,6 +29,7 @@ class ForwardingSyscalls : public Syscalls {
   int fsync(int fd) const override { return real_.fsync(fd); }
   int fdatasync(int fd) const override { return real_.fdatasync(fd); }
   int ftruncate(int fd, int64_t size) const override { return real_.ftruncate(fd, size); }
+  int lock(int fd) const override { return real_.lock(fd); }
   int fallocate(int fd, int64_t size) const override { return real_.fallocate(fd, size); }
   int start_writeback(int fd, int64_t offset, int64_t size) const override {
     return real_.start_writeback(fd, offset, size);

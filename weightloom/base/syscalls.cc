@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
@@ -66,6 +67,7 @@ class SystemCalls final : public Syscalls {
   int ftruncate(int fd, int64_t size) const override {
     return result_or_errno(::ftruncate(fd, size));
   }
+  int lock(int fd) const override { return result_or_errno(::flock(fd, LOCK_EX | LOCK_NB)); }
   int fallocate(int fd, int64_t size) const override {
     return result_or_errno(::fallocate(fd, 0, 0, size));
   }

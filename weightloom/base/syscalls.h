@@ -59,6 +59,8 @@ class Syscalls {
   virtual int fsync(int fd) const = 0;
   virtual int fdatasync(int fd) const = 0;
   virtual int ftruncate(int fd, int64_t size) const = 0;
+  /// flock(2) for this descriptor alone, without waiting: -EWOULDBLOCK while another one holds it.
+  virtual int lock(int fd) const = 0;
   /// posix_fallocate without its slow emulation: -EOPNOTSUPP where the filesystem has none.
   virtual int fallocate(int fd, int64_t size) const = 0;
   /// Starts writeback of a range; a hint.

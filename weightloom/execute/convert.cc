@@ -91,7 +91,7 @@ class Converter {
     make_tiles();
     fingerprint_ = fingerprint_of_run();
     std::optional<JournalState> before;
-    if (output_.resume) before = read_journal(calls_, work_.journal_path());
+    if (output_.resume && work_.claim()) before = read_journal(calls_, work_.journal_path());
     // A run killed between putting DST in place and clearing up has nothing left to do. If it was
     // another conversion (as it is when DST was its source), its journal says nothing about this
     // one.

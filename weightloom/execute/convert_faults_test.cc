@@ -23,12 +23,10 @@ struct Story {
   std::optional<Folder> old;  // what is at the destination before; a single file under ""
   bool own_source = false;    // the destination is the source
   int64_t max_shard_bytes = 150;
+  TinyModel model = {};
 };
 
-const Folder& source_files() {
-  static const Folder files = hub_files(150);
-  return files;
-}
+Folder source_files(const TinyModel& model = {}) { return hub_files(150, model); }
 
 std::vector<Story> stories() {
   Folder old = checkpoint_files({{"old", DType::U8, {7}}, {"older", DType::U8, {9}}}, 8);
@@ -39,14 +37,16 @@ std::vector<Story> stories() {
           {"EmptyFolder", "dst", Folder{}},
           {"NewFile", "dst.safetensors", std::nullopt},
           {"ExistingFile", "dst.safetensors", Folder{{"", "the old file"}}},
-          {"OwnSource", "src", source_files(), true}};
+          {"OwnSource", "src", source_files(), true},
+          // Tensors of whole pages, which are written past the page cache where that is possible.
+          {"Pages", "dst", old, false, 30'000, {.hidden = 64, .ffn = 48}}};
 }
 
 /// A new place with the story's source and old destination in it.
 class Stage {
  public:
   explicit Stage(const Story& story) : story_(story) {
-    write_folder(folder_ / "src", source_files());
+    write_folder(folder_ / "src", source_files(story.model));
     if (!story.old || story.own_source) return;
     if (story.old->contains("")) {
       write_text(destination(), story.old->at(""));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "weightloom/base/workers.h"
@@ -14,13 +15,20 @@ namespace {
 
 size_t as_size(int64_t n) { return static_cast<size_t>(n); }
 
+// Buffers begin on a page, so that sinks can write them past the page cache.
+constexpr std::align_val_t kPage{4096};
+
+struct FreePages {
+  void operator()(std::byte* data) const noexcept { ::operator delete[](data, kPage); }
+};
+
 /// A worker's one buffer, grown to what a tile needs: the tile itself, if lent, then the staging.
 class WorkBuffer {
  public:
   std::span<std::byte> take(size_t size) {
     if (size > size_) {
       data_.reset();
-      data_ = std::make_unique_for_overwrite<std::byte[]>(size);
+      data_.reset(static_cast<std::byte*>(::operator new[](size, kPage)));
       size_ = size;
     }
     return {data_.get(), size};
@@ -28,7 +36,7 @@ class WorkBuffer {
   int64_t size_bytes() const noexcept { return static_cast<int64_t>(size_); }
 
  private:
-  std::unique_ptr<std::byte[]> data_;
+  std::unique_ptr<std::byte[], FreePages> data_;
   size_t size_ = 0;
 };
 
@@ -66,9 +74,12 @@ class Execution {
     const Tile& tile = tiles_[index];
     const TileReads reads = read_tile(program_, tile, limits_);
     std::span<std::byte> memory = sink_.memory_for(tile);
-    const size_t lent = memory.empty() ? as_size(tile.size_bytes) : 0;
+    // A lent tile lies in its pages as it will lie in the pages of its space.
+    const size_t phase =
+        memory.empty() ? as_size(tile.begin_bytes) % static_cast<size_t>(kPage) : 0;
+    const size_t lent = memory.empty() ? phase + as_size(tile.size_bytes) : 0;
     const std::span<std::byte> work = buffer.take(lent + as_size(reads.staging_bytes));
-    if (memory.empty()) memory = work.first(lent);
+    if (memory.empty()) memory = work.first(lent).subspan(phase);
     read_direct(reads, memory);
     for (const StagedGroup& group : reads.staged) read_staged(group, work.subspan(lent), memory);
     for (const Region& fill : reads.fills) fill_region(fill, memory.data());

@@ -71,6 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto tiles = make_schedule(random.program, testing::own_spaces(random.program), limits);
   const RunStatistics done = execute(files, random.program, tiles, 0, limits, sink, options);
   require(sink.targets() == random.expected());
-  require(done.peak_working_bytes <= options.threads * limits.worker_bytes);
+  const int64_t most = limits.worker_bytes + 4096;  // a lent tile may begin anywhere in a page
+  require(done.peak_working_bytes <= options.threads * most);
   return 0;
 }

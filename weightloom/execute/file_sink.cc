@@ -34,10 +34,9 @@ void FileSink::create_files(const Syscalls& calls, const std::string& folder,
   for (const ShardFile& shard : layout.files()) {
     make_folders_for(calls, folder, shard.name);
     const std::string path = join_path(folder, shard.name);
-    File file = first_tile_ > 0 ? File::open_write(calls, path) : File::create(calls, path);
-    file.allocate(shard.header.file_bytes());
+    OutputFile file(calls, path, shard.header.file_bytes(), first_tile_ > 0);
     const std::string header = shard.header.bytes();
-    file.write_at(std::as_bytes(std::span(header)), 0);
+    file.write(std::as_bytes(std::span(header)), 0);
     files_.push_back(std::move(file));
   }
 }
@@ -54,9 +53,7 @@ void FileSink::find_marks() {
 }
 
 void FileSink::deliver(size_t index, const Tile& tile, std::span<const std::byte> bytes) {
-  const File& file = files_[static_cast<size_t>(tile.space)];
-  file.write_at(bytes, tile.begin_bytes);
-  file.start_writeback(tile.begin_bytes, tile.size_bytes);
+  files_[static_cast<size_t>(tile.space)].write(bytes, tile.begin_bytes);
   const std::optional<size_t> mark = note_done(index);
   if (!mark) return;
   // One worker waits for the disk; the others go on. A mark that comes meanwhile is left to
@@ -88,7 +85,7 @@ void FileSink::make_durable(size_t done) {
 
 void FileSink::finish() {
   make_durable(tiles_.size());
-  for (File& file : files_) {
+  for (OutputFile& file : files_) {
     file.sync();  // a file without tiles has a header all the same
     file.close();
   }

@@ -11,6 +11,7 @@
 #include "weightloom/base/file.h"
 #include "weightloom/execute/executor.h"
 #include "weightloom/execute/journal.h"
+#include "weightloom/execute/output_file.h"
 #include "weightloom/safetensors/shard_layout.h"
 
 namespace weightloom {
@@ -39,7 +40,7 @@ class FileSink : public TileSink {
   std::span<const Tile> tiles_;
   size_t first_tile_;
   Journal& journal_;
-  std::vector<File> files_;
+  std::vector<OutputFile> files_;
   std::vector<size_t> marks_;
 
   std::mutex done_mutex_;

@@ -92,6 +92,25 @@ WorkFolder::WorkFolder(const Syscalls& calls, std::string destination, bool sing
 
 bool WorkFolder::destination_exists() const { return exists(calls_, destination_); }
 
+bool WorkFolder::claim() {
+  if (lock_) return true;
+  if (!exists(calls_, work_)) return false;
+  if (kind_of(calls_, work_) != FileKind::folder) {
+    throw Error(ErrorCode::exists, fmt::format("{}: is no folder to work in", work_), "remove it");
+  }
+  File folder = File::open_folder(calls_, work_);
+  if (!folder.lock()) {
+    throw Error(ErrorCode::exists, fmt::format("{}: another run is writing it", destination_),
+                "wait until it ends, or choose another destination");
+  }
+  const FileStatus locked = folder.status();
+  const StatResult now = calls_.lstat(work_);
+  // A run that ended meanwhile has removed what is locked here.
+  if (now.error != 0 || now.status.inode != locked.inode) return false;
+  lock_ = std::move(folder);
+  return true;
+}
+
 void WorkFolder::prepare(bool overwrite) {
   refuse_nameless_destination();
   const auto parent = status_of(calls_, parent_);
@@ -103,7 +122,7 @@ void WorkFolder::prepare(bool overwrite) {
   require_writable(calls_, parent_);
   replaces_ = destination_exists();
   if (replaces_) refuse_bad_destination(overwrite, parent->device);
-  make_folder(calls_, work_);
+  while (!claim()) make_folder(calls_, work_);
   if (replaces_ && !single_file_) refuse_if_no_exchange();
 }
 

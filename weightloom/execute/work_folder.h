@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -28,10 +29,13 @@ class WorkFolder {
   std::string journal_path() const { return join_path(work_, "journal"); }
   bool single_file() const noexcept { return single_file_; }
 
+  /// Takes the work folder for this run alone, until this value goes; false if there is none.
+  /// Errors: exists (another run is at work in it, or it is no folder), io.
+  bool claim();
   /// Refuses before any work: DST exists and is not to be replaced, is a link, a mount point or of
   /// the wrong kind, or has no name of its own ("..", "/"); its parent is missing or not writable;
-  /// the filesystem cannot exchange. Makes the work folder, unless it refuses. Errors: exists,
-  /// not_found, permission, unsupported, usage, io.
+  /// the filesystem cannot exchange; another run is at work on it. Makes and claims the work
+  /// folder, unless it refuses. Errors: exists, not_found, permission, unsupported, usage, io.
   void prepare(bool overwrite);
   /// Makes an empty out/ and forgets what an earlier run left.
   void start_over();
@@ -61,6 +65,7 @@ class WorkFolder {
   std::string parent_;
   std::string work_;
   std::string out_;
+  std::optional<File> lock_;
   bool single_file_;
   bool replaces_ = false;  // DST was there when prepare() looked
 };

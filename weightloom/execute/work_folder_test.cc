@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "weightloom/base/error_testing.h"
 #include "weightloom/base/fault_syscalls_testing.h"
@@ -103,6 +104,42 @@ TEST_F(WorkFolderTest, ARefusalForWantOfAnExchangeKeepsAnEarlierRunsWork) {
   WorkFolder again(calls, at("dst"), false);
   EXPECT_EQ(refusal_of([&] { again.prepare(true); }).value().code(), ErrorCode::unsupported);
   EXPECT_EQ(files(".dst.weightloom-work"), (Folder{{"journal", "journal"}, {"out/new", "new"}}));
+}
+
+TEST_F(WorkFolderTest, TwoRunsAtOnceDoNotWriteOneDestination) {
+  WorkFolder first = prepared(quick_calls(), "dst");
+  WorkFolder second(quick_calls(), at("dst"), false);
+  EXPECT_EQ(refusal_of([&] { second.prepare(true); }).value().code(), ErrorCode::exists);
+  EXPECT_EQ(refusal_of([&] { second.claim(); }).value().code(), ErrorCode::exists);
+  first.publish();
+  first.remove();
+  EXPECT_FALSE(second.claim());
+  second.prepare(true);
+  EXPECT_EQ(files("dst"), (Folder{{"new", "new"}}));
+}
+
+TEST_F(WorkFolderTest, AnEarlierRunsWorkIsClaimedOnceThatRunIsOver) {
+  prepared(quick_calls(), "dst");
+  WorkFolder again(quick_calls(), at("dst"), false);
+  EXPECT_TRUE(again.claim());
+  EXPECT_EQ(files(".dst.weightloom-work"), (Folder{{"journal", "journal"}, {"out/new", "new"}}));
+}
+
+TEST_F(WorkFolderTest, AFilesystemWithoutLocksIsWrittenWithoutOne) {
+  for (const int error : {EBADF, ENOLCK, EOPNOTSUPP, ENOSYS, EINVAL}) {
+    FaultSyscalls calls(quick_calls());
+    calls.fail_every(CallKind::lock, error);
+    WorkFolder work = prepared(calls, "dst");
+    work.remove();
+  }
+}
+
+TEST_F(WorkFolderTest, ALinkInPlaceOfTheWorkFolderIsNotFollowed) {
+  write_folder(at("elsewhere"), {{"out/mine", "mine"}, {"journal", "mine"}});
+  ASSERT_EQ(symlink("elsewhere", at(".dst.weightloom-work").c_str()), 0);
+  WorkFolder work(quick_calls(), at("dst"), false);
+  EXPECT_EQ(refusal_of([&] { work.prepare(true); }).value().code(), ErrorCode::exists);
+  EXPECT_EQ(files("elsewhere"), (Folder{{"out/mine", "mine"}, {"journal", "mine"}}));
 }
 
 /// A destination on another device than its parent.

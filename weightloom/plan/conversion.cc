@@ -343,18 +343,4 @@ Conversion plan_conversion(const Syscalls& calls, const Checkpoint& source,
   return Planner(calls, source, selection, registry, threads).plan();
 }
 
-Error refusal_of(const std::vector<Finding>& findings, bool lenient) {
-  std::vector<const Finding*> refusals;
-  for (const Finding& finding : findings) {
-    if (is_refusal(finding, lenient)) refusals.push_back(&finding);
-  }
-  const size_t others = refusals.empty() ? 0 : refusals.size() - 1;
-  std::string message = refusals.empty() ? "refused" : refusals.front()->message;
-  if (others > 0) message += fmt::format(" (and {} more)", others);
-  return Error(ErrorCode::plan, message,
-               "mend the checkpoint, or choose the rules with --mapping NAME|FILE.json|none; "
-               "nothing was written",
-               findings);
-}
-
 }  // namespace weightloom

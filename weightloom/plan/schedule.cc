@@ -19,6 +19,7 @@ constexpr int64_t kSmallestWorkerBytes = int64_t{1} << 20;
 constexpr int64_t kLongRunBytes = int64_t{64} << 10;
 // Neighbours in a space share a tile across a gap (alignment) of at most this.
 constexpr int64_t kLargestGapBytes = 4096;
+constexpr int64_t kPageBytes = 4096;
 // A read call costs as much time as copying this many bytes.
 constexpr double kCallCostBytes = 3072;
 
@@ -60,36 +61,37 @@ class Scheduler {
 
   /// Adds [begin, …) of a target, as much as the open tile and `cut` allow; gives where it ended.
   int64_t add_piece(int32_t index, Placement at, int64_t begin, Cut cut) {
-    const int64_t piece = cut.piece_bytes;
     const ProgramTarget& target = program_.targets()[static_cast<size_t>(index)];
     const int64_t from = at.offset_bytes + begin;
-    if (!continues(at.space, from)) close();
-    if (tile_.pieces.empty()) open(at.space, from);
-    const int64_t room = std::max<int64_t>(piece, limits_.tile_bytes) - (from - tile_.begin_bytes);
-    const int64_t size = std::min({target.size_bytes - begin, piece, room});
-    if (size < std::min(piece, target.size_bytes - begin) && piece > limits_.tile_bytes) {
-      close();
-      return begin;  // a large piece gets a tile of its own
-    }
+    const int64_t wanted = std::min(cut.piece_bytes, target.size_bytes - begin);
+    const bool alone = wanted > limits_.tile_bytes;
+    if (alone || !continues(at.space, from)) close();
+    if (tile_.pieces.empty()) open(at.space, from, alone ? from + wanted : usual_end(from));
+    const int64_t size = std::min(wanted, tile_end_ - from);
     const int64_t at_bytes = from - tile_.begin_bytes;
     tile_.pieces.push_back({index, begin, begin + size, at_bytes});
     tile_.size_bytes = at_bytes + size;
     tile_.long_runs = tile_.long_runs && cut.long_runs;
-    if (tile_.size_bytes >= limits_.tile_bytes) close();
+    if (from + size >= tile_end_) close();
     return begin + size;
   }
 
   bool continues(int32_t space, int64_t from) const {
-    if (tile_.pieces.empty()) return true;
     const int64_t end = tile_.begin_bytes + tile_.size_bytes;
     return tile_.space == space && from >= end && from - end <= kLargestGapBytes &&
-           from - tile_.begin_bytes < limits_.tile_bytes;
+           from < tile_end_;
   }
 
-  void open(int32_t space, int64_t begin) {
+  /// Tiles end on whole pages of their space, so that a writer can bypass the page cache.
+  int64_t usual_end(int64_t begin) const {
+    const int64_t end = begin + limits_.tile_bytes;
+    return limits_.tile_bytes < 2 * kPageBytes ? end : end / kPageBytes * kPageBytes;
+  }
+
+  void open(int32_t space, int64_t begin, int64_t end) {
     tile_.space = space;
     tile_.begin_bytes = begin;
-    tile_.size_bytes = 0;
+    tile_end_ = end;
   }
 
   void close() {
@@ -144,14 +146,16 @@ class Scheduler {
   const ScheduleLimits& limits_;
   const std::function<void(const Tile&)>& visit_;
   Tile tile_;
+  int64_t tile_end_ = 0;  // in the space of tile_
 };
 
 }  // namespace
 
 ScheduleLimits limits_for(int64_t memory_budget_bytes, int threads) {
   ScheduleLimits limits;
-  limits.worker_bytes = memory_budget_bytes / std::max(threads, 1);
-  if (limits.worker_bytes < kSmallestWorkerBytes) {
+  // A lent tile may begin anywhere in a page.
+  limits.worker_bytes = memory_budget_bytes / std::max(threads, 1) - kPageBytes;
+  if (limits.worker_bytes + kPageBytes < kSmallestWorkerBytes) {
     throw Error(
         ErrorCode::usage,
         fmt::format("memory budget {} for {} threads leaves {} a thread, needed at least {}",

@@ -1,0 +1,63 @@
+// What a refused conversion says: its first fault, how many more there are, and what to do about
+// it.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "weightloom/plan/compile.h"
+#include "weightloom/plan/conversion.h"
+
+namespace weightloom {
+namespace {
+
+struct NextStep {
+  std::string_view code;
+  std::string_view text;
+};
+
+constexpr std::string_view kMendCheckpoint =
+    "complete the checkpoint (fetch missing or stale shards again), then run again";
+constexpr std::string_view kCorrectMapping =
+    "choose other rules with --mapping NAME|FILE.json|none, or correct the mapping file";
+constexpr std::string_view kLeaveRecord =
+    "name the rules with --mapping NAME to go by them alone, without the record";
+
+constexpr std::array kNextSteps = {
+    NextStep{"missing_source", kMendCheckpoint},
+    NextStep{"index_gap", kMendCheckpoint},
+    NextStep{"count_mismatch", kMendCheckpoint},
+    NextStep{"shape_mismatch", kMendCheckpoint},
+    NextStep{"dtype_mismatch", kMendCheckpoint},
+    NextStep{
+        "companion_refused",
+        "keep the tensors as they are with --to same; quantised weights are not converted yet"},
+    NextStep{"not_in_record", kLeaveRecord},
+    NextStep{"round_trip", kLeaveRecord},
+    NextStep{"inside_byte", "leave that tensor out with --exclude, or whole with other rules"},
+    NextStep{"nothing_selected", "loosen --include or --exclude; plan --json lists all targets"},
+};
+
+std::string_view next_step_for(std::string_view code) {
+  const auto found = std::ranges::find(kNextSteps, code, &NextStep::code);
+  return found == kNextSteps.end() ? kCorrectMapping : found->text;
+}
+
+}  // namespace
+
+Error refusal_of(const std::vector<Finding>& findings, bool lenient) {
+  std::vector<const Finding*> refusals;
+  for (const Finding& finding : findings) {
+    if (is_refusal(finding, lenient)) refusals.push_back(&finding);
+  }
+  if (refusals.empty()) return Error(ErrorCode::plan, "refused", "", findings);
+  const Finding& first = *refusals.front();
+  std::string message = first.message;
+  if (refusals.size() > 1) message += fmt::format(" (and {} more)", refusals.size() - 1);
+  return Error(ErrorCode::plan, message, std::string(next_step_for(first.code)), findings);
+}
+
+}  // namespace weightloom
