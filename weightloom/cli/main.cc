@@ -7,6 +7,7 @@
 
 int main(int argc, char** argv) {
   using namespace weightloom;
+  cli::occupy_standard_streams();
   // A file size limit is then an error of the write, told like a full disk, not the end of the
   // process.
   std::signal(SIGXFSZ, SIG_IGN);
