@@ -20,6 +20,7 @@ void keep_freed_memory() {
 
 int main(int argc, char** argv) {
   using namespace weightloom;
+  cli::occupy_standard_streams();
   keep_freed_memory();
   // A file size limit is then an error of the write, told like a full disk, not the end of the
   // process.

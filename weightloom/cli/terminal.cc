@@ -1,9 +1,11 @@
 #include "weightloom/cli/terminal.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -13,9 +15,15 @@
 namespace weightloom::cli {
 namespace {
 
-bool is_control(char c) noexcept {
-  const auto byte = static_cast<unsigned char>(c);
-  return byte < 0x20 || byte == 0x7f;
+/// How many bytes the control character at the start of `text` takes; 0 if there is none. Those
+/// beyond ASCII steer a terminal too: U+0080 to U+009F, and the marks that turn the direction.
+size_t control_length(std::string_view text) noexcept {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<uint8_t>(text[i]) : 0; };
+  if (byte(0) < 0x20 || byte(0) == 0x7f) return 1;
+  if (byte(0) == 0xc2 && byte(1) >= 0x80 && byte(1) <= 0x9f) return 2;
+  const bool is_embedding = byte(1) == 0x80 && byte(2) >= 0xaa && byte(2) <= 0xae;
+  const bool is_isolate = byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9;
+  return byte(0) == 0xe2 && (is_embedding || is_isolate) ? 3 : 0;
 }
 
 bool continues_a_character(char c) noexcept {
@@ -47,6 +55,14 @@ std::string_view escape_of(Style style) noexcept {
 
 }  // namespace
 
+void occupy_standard_streams() noexcept {
+  constexpr std::array<int, 3> kWrongWay = {O_WRONLY, O_RDONLY, O_RDONLY};
+  for (int fd = 0; fd < 3; ++fd) {
+    const bool is_open = fcntl(fd, F_GETFD) >= 0;
+    if (!is_open) open("/dev/null", kWrongWay[static_cast<size_t>(fd)]);
+  }
+}
+
 Terminal terminal_of(std::FILE* stream) {
   Terminal terminal;
   const int fd = fileno(stream);
@@ -65,14 +81,15 @@ std::string styled(const Terminal& terminal, Style style, std::string_view text)
 }
 
 std::string printable(std::string_view text) {
-  if (std::none_of(text.begin(), text.end(), is_control)) return std::string(text);
   std::string result;
-  for (char c : text) {
-    if (is_control(c)) {
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const size_t length = control_length(text);
+    if (length == 0) result += text.front();
+    for (char c : text.substr(0, length)) {
       result += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      result += c;
     }
+    text.remove_prefix(std::max<size_t>(length, 1));
   }
   return result;
 }

@@ -7,6 +7,10 @@
 
 namespace weightloom::cli {
 
+/// Opens those of the three standard streams that the caller closed, so that no output file gets
+/// their number and takes a message for data. They lead nowhere, and using them still fails.
+void occupy_standard_streams() noexcept;
+
 struct Terminal {
   bool interactive = false;  // a terminal, not a file or pipe
   bool colour = false;       // interactive, and NO_COLOR is not set
@@ -18,7 +22,8 @@ enum class Style { plain, bold, red, yellow, green, dim };
 /// `text` in a style, or as it is without colour.
 std::string styled(const Terminal& terminal, Style style, std::string_view text);
 
-/// `text` with control characters as \xNN: names come from files and must not steer the terminal.
+/// `text` with the bytes of control characters, those of Unicode too, as \xNN: names come from
+/// files and must not steer the terminal.
 std::string printable(std::string_view text);
 /// How many columns `text` (UTF-8) takes, one per character.
 int display_columns(std::string_view text) noexcept;

@@ -1,6 +1,10 @@
 #include "weightloom/cli/terminal.h"
 
+#include <cstdlib>
+
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace weightloom::cli {
 namespace {
@@ -8,6 +12,22 @@ namespace {
 TEST(TerminalTest, ControlCharactersOfNamesAreShownNotObeyed) {
   EXPECT_EQ(printable("a\x1b[2Jb\n\x7f"), "a\\x1b[2Jb\\x0a\\x7f");
   EXPECT_EQ(printable("层.é"), "层.é");
+}
+
+TEST(TerminalTest, ControlCharactersBeyondAsciiAreShownNotObeyed) {
+  EXPECT_EQ(printable("a\u009b31m"), "a\\xc2\\x9b31m");
+  EXPECT_EQ(printable("\u202egnp.\u2069"), "\\xe2\\x80\\xaegnp.\\xe2\\x81\\xa9");
+  EXPECT_EQ(printable("\u00a0\u2014\xc2"), "\u00a0\u2014\xc2");
+}
+
+TEST(TerminalTest, AnOutputFileNeverGetsTheNumberOfAClosedStream) {
+  const auto opens_with_all_closed = [] {
+    for (int fd = 0; fd < 3; ++fd) close(fd);
+    occupy_standard_streams();
+    const bool fails = write(1, "x", 1) < 0 && write(2, "x", 1) < 0;
+    std::_Exit(fails && open("/dev/null", O_RDONLY) > 2 ? 0 : 1);
+  };
+  EXPECT_EXIT(opens_with_all_closed(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(TerminalTest, StyleNeedsColour) {
