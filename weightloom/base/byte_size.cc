@@ -58,7 +58,8 @@ std::optional<int64_t> parse(std::string_view text) {
   auto whole_digits = leading_digits(text);
   if (whole_digits.empty()) return std::nullopt;
   int64_t whole = 0;
-  auto [_, error] = std::from_chars(text.data(), text.data() + whole_digits.size(), whole);
+  const char* begin = whole_digits.data();
+  auto [_, error] = std::from_chars(begin, begin + whole_digits.size(), whole);
   if (error != std::errc()) return std::nullopt;
   text.remove_prefix(whole_digits.size());
   std::string_view fraction_digits;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 namespace weightloom {
@@ -50,7 +51,7 @@ std::string cgroup_path(const Syscalls& calls, std::string_view mark) {
 int64_t lowered_by_groups(const Syscalls& calls, int64_t limit, const std::string& root,
                           std::string group, const std::string& file) {
   while (true) {
-    const std::string path = root + group + file;
+    const std::string path = fmt::format("{}{}{}", root, group, file);
     if (auto value = leading_number(read_kernel_file(calls, path))) limit = std::min(limit, *value);
     if (group.empty()) return limit;
     group.resize(std::min(group.rfind('/'), group.size() - 1));

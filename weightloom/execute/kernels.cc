@@ -79,7 +79,7 @@ int64_t transpose_partner(std::span<const Axis> axes) noexcept {
 template <typename Copy>
 class StridedCopy {
  public:
-  StridedCopy(const Loops& loops) noexcept
+  explicit StridedCopy(const Loops& loops) noexcept
       : loops_(loops), last_(static_cast<int64_t>(loops.outer.size()) - 1) {
     partner_ = last_ > 0 ? transpose_partner(loops.outer) : last_;
   }

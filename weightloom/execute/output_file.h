@@ -1,8 +1,10 @@
-// One file that a conversion writes: of known size from the start, past the page cache where it can.
+// One file that a conversion writes: of known size from the start, past the page cache where it
+// can.
 //
-// Bytes that go through the page cache are copied once more and compete for the memory that the kernel
-// lends to dirty pages; a checkpoint is written once and larger than either. So whole pages are written
-// directly from the worker's buffer, and only the ragged ends of a piece through the cache.
+// Bytes that go through the page cache are copied once more and compete for the memory that the
+// kernel lends to dirty pages; a checkpoint is written once and larger than either. So whole pages
+// are written directly from the worker's buffer, and only the ragged ends of a piece through the
+// cache.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +17,8 @@
 
 namespace weightloom {
 
-/// Buffers, offsets and sizes of direct writes are multiples of this; a buffer that lies as its bytes lie
-/// in the file (address and offset equal modulo this) is written without a copy.
+/// Buffers, offsets and sizes of direct writes are multiples of this; a buffer that lies as its
+/// bytes lie in the file (address and offset equal modulo this) is written without a copy.
 inline constexpr int64_t kDirectAlignmentBytes = 4096;
 
 /// Thread safety: write may be called concurrently for different ranges.
