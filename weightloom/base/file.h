@@ -80,6 +80,7 @@ class File {
 inline constexpr size_t kSpareBytes = 64;
 /// Its capacity exceeds its size by kSpareBytes, so that parsers that look past the end need no
 /// copy.
+/// Errors: format if it is no regular file; not_found, permission, io.
 std::string read_whole_file(const Syscalls& calls, const std::string& path);
 /// Creates or replaces `path` with `text`, synced. Not atomic by itself.
 void write_whole_file(const Syscalls& calls, const std::string& path, std::string_view text);

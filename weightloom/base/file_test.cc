@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "weightloom/base/error_testing.h"
@@ -179,6 +180,15 @@ TEST(Folder, IsRemovedWithAllItHoldsButNotThroughLinks) {
   remove_all(system_calls(), folder / "gone");
   EXPECT_EQ(status_of(system_calls(), folder / "gone"), std::nullopt);
   EXPECT_EQ(read_whole_file(system_calls(), folder / "kept/f"), "1");
+}
+
+TEST(File, APipeIsRefusedBeforeItIsOpened) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "config.json").c_str(), 0600), 0);
+  const auto error = refusal_of([&] { read_whole_file(system_calls(), folder / "config.json"); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::format);
+  EXPECT_THAT(error->what(), testing::HasSubstr("config.json: not a regular file"));
 }
 
 TEST(Path, PartsJoinAndSplit) {

@@ -24,6 +24,12 @@ bool is_absent(int error) { return error == -ENOENT || error == -ENOTDIR; }
 }  // namespace
 
 std::string read_whole_file(const Syscalls& calls, const std::string& path) {
+  // Opening a pipe or a device could wait for ever, so its kind is checked before.
+  const auto found = status_of(calls, path);
+  if (found && found->kind != FileKind::file) {
+    throw Error(ErrorCode::format, fmt::format("{}: not a regular file", path),
+                "put a file there, or remove it");
+  }
   File file = File::open_read(calls, path);
   const auto size = static_cast<size_t>(file.status().size_bytes);
   std::string text;

@@ -60,15 +60,21 @@ std::vector<ShardFile> shards_of(const std::vector<OriginalFile>& originals) {
   return shards;
 }
 
-/// Refuses a layout whose shards take the names of what convert itself writes beside them.
-ShardLayout without_reserved_names(ShardLayout layout) {
+std::string_view fault_of_shard_name(const ShardLayout& layout, const std::string& name) {
+  if (name == kProvenanceName) return "the name of the record";
+  if (layout.index() && name == layout.index()->first) return "the name of the index";
+  return name.ends_with(".safetensors") ? "" : "a name that does not end in .safetensors";
+}
+
+/// Refuses a layout whose shards take the names of what convert itself writes beside them, or names
+/// that no reader takes for weights.
+ShardLayout with_sound_names(ShardLayout layout) {
   for (const ShardFile& file : layout.files()) {
-    const bool is_index = layout.index() && file.name == layout.index()->first;
-    if (file.name != kProvenanceName && !is_index) continue;
-    throw Error(ErrorCode::usage,
-                fmt::format("{}: a shard cannot have the name of the {}", file.name,
-                            is_index ? "index" : "record"),
-                "choose another split than that of --layout-from");
+    const std::string_view fault = fault_of_shard_name(layout, file.name);
+    if (fault.empty()) continue;
+    throw Error(ErrorCode::usage, fmt::format("{}: a shard cannot have {}", file.name, fault),
+                "split by size with --max-shard-size, or like another checkpoint with "
+                "--layout-from");
   }
   return layout;
 }
@@ -140,6 +146,7 @@ class Converter {
       start();
     }
     write_beside_tensors();
+    refuse_unreadable_output();
     put_in_place();
   }
 
@@ -274,6 +281,31 @@ class Converter {
     link_tree(calls_, work_.destination(), work_.out(), skip);
   }
 
+  /// A record or split made by hand can ask for files that do not make one checkpoint.
+  void refuse_unreadable_output() const {
+    if (work_.single_file()) return;
+    const std::optional<Error> fault = fault_of_output();
+    if (!fault) return;
+    throw Error(
+        ErrorCode::checkpoint,
+        fmt::format("{}: these files would not read back: {}", work_.destination(), fault->what()),
+        "split by size with --max-shard-size, or like a sound checkpoint with "
+        "--layout-from",
+        fault->findings());
+  }
+
+  std::optional<Error> fault_of_output() const {
+    try {
+      const Checkpoint made = Checkpoint::open(calls_, work_.out(), run_.threads);
+      return std::nullopt;
+    } catch (const Error& error) {
+      const bool is_of_files =
+          error.code() == ErrorCode::format || error.code() == ErrorCode::checkpoint;
+      if (!is_of_files) throw;
+      return error;
+    }
+  }
+
   void put_in_place() {
     sync_tree(calls_, work_.out());
     sync_folder(calls_, work_.path());
@@ -319,12 +351,12 @@ ShardLayout output_layout(const Syscalls& calls, const Conversion& conversion,
     return ShardLayout::one_file(specs, base_name(destination), conversion.metadata);
   }
   if (output.layout_from) {
-    return without_reserved_names(ShardLayout::like_index(
+    return with_sound_names(ShardLayout::like_index(
         specs, index_to_copy(calls, *output.layout_from), conversion.metadata));
   }
   if (!conversion.original_files.empty() && !output.max_shard_given) {
-    return without_reserved_names(ShardLayout::verbatim(specs, shards_of(conversion.original_files),
-                                                        conversion.original_index));
+    return with_sound_names(ShardLayout::verbatim(specs, shards_of(conversion.original_files),
+                                                  conversion.original_index));
   }
   return ShardLayout::by_size(specs, output.max_shard_bytes, conversion.metadata);
 }

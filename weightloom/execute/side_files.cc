@@ -43,10 +43,10 @@ bool is_numbered_shard(std::string_view name) {
 }
 
 std::optional<Index> index_if_sound(const Syscalls& calls, const std::string& path) {
-  const std::string text = read_whole_file(calls, path);
   try {
-    return parse_index(text, path);
-  } catch (const Error&) {
+    return parse_index(read_whole_file(calls, path), path);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::format) throw;
     return std::nullopt;  // the destination's old index may be anything
   }
 }

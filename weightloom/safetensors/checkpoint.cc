@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -57,6 +58,8 @@ FileRead read_header(const Syscalls& calls, const std::string& path, const std::
   }
   return read;
 }
+
+using Entries = std::vector<size_t>;  // places in the index
 
 struct Fault {
   Finding finding;
@@ -141,10 +144,21 @@ class CheckpointBuilder {
     for_all_items(threads_, names_.size(), [&](size_t, size_t i) {
       reads_[i] = read_header(calls_, path_of(names_[i]), names_[i]);
     });
-    for (size_t i = 0; i < names_.size(); ++i) note_unreadable(i);
+    const std::vector<Entries> entries = entries_by_file();
+    for (size_t i = 0; i < names_.size(); ++i) note_unreadable(i, entries[i]);
   }
 
-  void note_unreadable(size_t i) {
+  /// For each file, which entries of the index name it; empty without an index.
+  std::vector<Entries> entries_by_file() const {
+    std::vector<Entries> entries(names_.size());
+    const size_t count = entries_ ? entries_->shard_of.size() : 0;
+    for (size_t i = 0; i < count; ++i) {
+      entries[static_cast<size_t>(entries_->shard_of[i])].push_back(i);
+    }
+    return entries;
+  }
+
+  void note_unreadable(size_t i, const Entries& entries) {
     const auto& read = reads_[i];
     if (read.malformed) {
       faults_.push_back(
@@ -153,24 +167,24 @@ class CheckpointBuilder {
            read.malformed->next_step()});
     }
     if (read.is_absent) {
-      faults_.push_back({{Severity::error, "missing_shard", "", names_[i], missing_shard(i)},
-                         ErrorCode::checkpoint,
-                         "fetch the file again; an interrupted download leaves such gaps"});
+      faults_.push_back(
+          {{Severity::error, "missing_shard", "", names_[i], missing_shard(i, entries)},
+           ErrorCode::checkpoint,
+           "fetch the file again; an interrupted download leaves such gaps"});
     }
   }
 
-  std::string missing_shard(size_t shard) const {
+  std::string missing_shard(size_t shard, const Entries& entries) const {
     auto absence = describe_absence(calls_, path_of(names_[shard]));
     if (!entries_) return fmt::format("{}: {}", names_[shard], absence);
     std::vector<std::string> shown;
-    size_t count = 0;
-    for (size_t i = 0; i < entries_->names.size(); ++i) {
-      if (entries_->shard_of[i] != static_cast<int32_t>(shard)) continue;
-      if (++count <= kNamesShown) shown.push_back(quote(entries_->names[i]));
+    for (size_t entry : std::span(entries).first(std::min(entries.size(), kNamesShown))) {
+      shown.push_back(quote(entries_->names[entry]));
     }
-    if (count > kNamesShown) shown.push_back("…");
-    return fmt::format("{}: the index places {} tensor{} there ({}), but {}", names_[shard], count,
-                       count == 1 ? "" : "s", fmt::join(shown, ", "), absence);
+    if (entries.size() > kNamesShown) shown.push_back("…");
+    return fmt::format("{}: the index places {} tensor{} there ({}), but {}", names_[shard],
+                       entries.size(), entries.size() == 1 ? "" : "s", fmt::join(shown, ", "),
+                       absence);
   }
 
   void take_indexed_tensors() {
@@ -184,9 +198,8 @@ class CheckpointBuilder {
     result_.lookup_ = std::move(entries_->lookup);
     result_.findings_ = std::move(match.reports);
     for (auto& finding : match.faults) {
-      faults_.push_back({std::move(finding), ErrorCode::checkpoint,
-                         "fetch index and shards of one version, or rebuild the index with "
-                         "`weightloom repair-index`"});
+      faults_.push_back(
+          {std::move(finding), ErrorCode::checkpoint, "fetch index and shards of one version"});
     }
   }
 
