@@ -26,7 +26,9 @@ std::string_view to_string(Side side) noexcept;
 struct Selection {
   Side from = Side::unknown;     // unknown: found out (record, else the side whose patterns match)
   std::optional<Side> to;        // nothing: the layout stays
-  std::string mapping = "auto";  // auto, none, a name, or a path that ends in .json
+  std::string mapping = "auto";  // auto, none, a name, a path that ends in .json, or a folder of
+                                 // such files, which go before the shipped ones
+  std::string architecture;      // the class that is to hold the model; "": config.json's
   std::vector<std::string> include;  // globs over target names; none: all
   std::vector<std::string> exclude;  // wins over include
   bool lenient = false;
@@ -38,14 +40,17 @@ struct Selection {
 struct SideFacts {
   ModelConfig config;
   std::string config_json;           // "" without one
+  std::string architecture;          // the class that is to hold the model; "" if unknown
   std::optional<Provenance> record;  // weightloom.json
 };
 /// Errors: format if config.json or weightloom.json is broken.
-SideFacts read_side_facts(const Syscalls& calls, const Checkpoint& checkpoint);
+SideFacts read_side_facts(const Syscalls& calls, const Checkpoint& checkpoint,
+                          const OperationMakers& operations = OperationMakers::built_in());
 
 struct MappingChoice {
   Mapping mapping;
   std::string label;              // its name; "none", "plain" or "unknown"
+  bool with_legacy = false;       // on the way to the runtime side, old names are understood too
   std::vector<Finding> findings;  // why it is unknown, as a report
 };
 /// Errors: mapping if the name or file is unknown or wrong, or if `must_know` and `auto` cannot
@@ -53,6 +58,10 @@ struct MappingChoice {
 MappingChoice choose_mapping(const Syscalls& calls, const Checkpoint& checkpoint,
                              const SideFacts& facts, const std::string& wanted,
                              const Registry& registry, bool must_know);
+
+/// The registry with the mappings of a folder's *.json files, which go before what it has.
+/// Errors: mapping, format, io; also if there is none, or two have one name.
+Registry with_folder(const Syscalls& calls, Registry registry, const std::string& folder);
 
 /// The side that names are on, by the record, else by which side's patterns match.
 /// Side::unknown if neither tells, or both.
