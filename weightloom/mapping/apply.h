@@ -48,12 +48,4 @@ struct MappingResult {
 MappingResult apply_mapping(const Mapping& mapping, std::vector<NamedLayout> leaves,
                             const ModelConfig& config, int threads = 1);
 
-/// Which side a set of names is on: whether the mapping's source patterns match any of them, and
-/// whether its reverse's do.
-struct SideEvidence {
-  bool hub = false;
-  bool runtime = false;
-};
-SideEvidence side_evidence(const Mapping& mapping, std::span<const std::string_view> names);
-
 }  // namespace weightloom
