@@ -1,5 +1,3 @@
-#include "weightloom/safetensors/folder.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -10,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "weightloom/base/quote.h"
+#include "weightloom/safetensors/folder_internal.h"
 
 namespace weightloom {
 namespace {

@@ -1,7 +1,7 @@
 // The work folder of a conversion, and the one step that puts its result in place.
 //
 //   .DST.weightloom-work/        beside DST, so that a rename reaches it
-//     journal                    journal.h
+//     journal                    journal_internal.h
 //     out/                       what becomes DST (for a single file: holds it)
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <string>
 
 #include "weightloom/base/file.h"
-#include "weightloom/execute/journal.h"
+#include "weightloom/execute/journal_internal.h"
 
 namespace weightloom {
 

@@ -10,8 +10,8 @@
 
 #include "weightloom/base/file.h"
 #include "weightloom/execute/executor.h"
-#include "weightloom/execute/journal.h"
-#include "weightloom/execute/output_file.h"
+#include "weightloom/execute/journal_internal.h"
+#include "weightloom/execute/output_file_internal.h"
 #include "weightloom/safetensors/shard_layout.h"
 
 namespace weightloom {
