@@ -26,6 +26,7 @@ ROOMS = (
     "plan",
     "execute",
     "comm",
+    "c_api",
     "cli",
 )
 LIBRARY_ROOMS = ROOMS[:-1]

@@ -19,3 +19,4 @@
 #include "weightloom/plan/cost.h"               // Cost
 #include "weightloom/plan/interpret.h"          // the reference interpreter
 #include "weightloom/safetensors/checkpoint.h"  // Checkpoint::open
+#include "weightloom/version.h"                  // version()

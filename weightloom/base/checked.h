@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <optional>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
+
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 inline std::optional<int64_t> checked_add(int64_t a, int64_t b) noexcept {
   int64_t result;

@@ -5,7 +5,9 @@
 #include <optional>
 #include <string_view>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
+
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// In the order in which the safetensors package sorts tensors (its writer puts later ones first).
 enum class DType : uint8_t {

@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
+
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// How much a finding weighs. `error`: refused before anything is written. `strict`: an error
 /// unless the caller is lenient. `report`: told, never changes an exit code.

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "weightloom/base/error.h"
+#include "weightloom/base/export.h"
 #include "weightloom/base/syscalls.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// The Error for a failed call: `doing` is a verb phrase ("write"), `error` an errno.
 /// ENOENT/ENOTDIR → not_found, EEXIST/ENOTEMPTY → exists, EACCES/EPERM/EROFS → permission,

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "weightloom/base/dtype.h"
+#include "weightloom/base/export.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 using Shape = std::vector<int64_t>;
 

@@ -13,7 +13,9 @@
 #include <string>
 #include <vector>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
+
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 enum class FileKind { file, folder, link, other };
 

@@ -17,6 +17,7 @@
 #include "weightloom/cli/plan_command.h"
 #include "weightloom/cli/usage_hint.h"
 #include "weightloom/cli/verify_command.h"
+#include "weightloom/version.h"
 
 namespace weightloom::cli {
 namespace {
@@ -40,7 +41,7 @@ class CommandParser {
     app_.formatter(std::make_shared<HelpFormat>());
     app_.footer(kProgramFooter);
     app_.set_help_flag("-h,--help", "Print this help");
-    app_.set_version_flag("--version", fmt::format("{} {}", kProgram, WEIGHTLOOM_VERSION),
+    app_.set_version_flag("--version", fmt::format("{} {}", kProgram, version()),
                           "Print the version");
     app_.require_subcommand(1, 1);
     for (const auto& command : commands) add(*command);

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <span>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
+
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Owns its memory; movable. Zero-filled, aligned to 2 MiB, freed when destroyed.
 class Arena {

@@ -11,13 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/base/syscalls.h"
 #include "weightloom/execute/progress.h"
 #include "weightloom/plan/conversion.h"
 #include "weightloom/safetensors/checkpoint.h"
 #include "weightloom/safetensors/shard_layout.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 struct OutputOptions {
   int64_t max_shard_bytes = 50'000'000'000;  // of tensor data in one file

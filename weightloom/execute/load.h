@@ -7,12 +7,13 @@
 #include <span>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/base/syscalls.h"
 #include "weightloom/execute/arena.h"
 #include "weightloom/execute/progress.h"
 #include "weightloom/plan/program.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Called when all bytes of target `index` are in place, from worker threads, never from two at
 /// once.

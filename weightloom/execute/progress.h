@@ -6,7 +6,9 @@
 #include <stop_token>
 #include <string_view>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
+
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 struct Progress {
   int64_t bytes_done = 0;  // of targets, resumed ones included

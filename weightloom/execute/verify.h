@@ -5,13 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/base/syscalls.h"
 #include "weightloom/execute/progress.h"
 #include "weightloom/mapping/registry.h"
 #include "weightloom/plan/selection.h"
 #include "weightloom/safetensors/checkpoint.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// One way in which two checkpoints differ: code `only_in_a`, `only_in_b`, `dtype`, `shape` or
 /// `values` (with the first differing byte).

@@ -14,7 +14,9 @@
 #include <span>
 #include <utility>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
+
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 struct Axis {
   int64_t extent = 1;

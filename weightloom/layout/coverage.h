@@ -5,9 +5,10 @@
 #include <optional>
 #include <span>
 
+#include "weightloom/base/export.h"
 #include "weightloom/layout/layout.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// The first element (linear offset) that is covered `times` ≠ 1 times.
 struct CoverageFault {

@@ -19,10 +19,11 @@
 #include <utility>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/base/shape.h"
 #include "weightloom/layout/axis_list.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// A source tensor, by its place in a list that the layout's owner keeps; kPad is none.
 using SourceId = int32_t;

@@ -10,9 +10,10 @@
 #include <string>
 #include <string_view>
 
+#include "weightloom/base/export.h"
 #include "weightloom/layout/layout.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 std::string to_string(const Region& region);
 std::string to_string(const Layout& layout);

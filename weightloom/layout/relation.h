@@ -3,9 +3,10 @@
 
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/layout/layout.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// `targets[t]` says where each element of target t comes from (or that it is a pad); `drops[s]`
 /// are the elements of source s that go nowhere, as pads over source s's own offsets, with the

@@ -11,11 +11,12 @@
 
 #include "weightloom/base/dtype.h"
 #include "weightloom/base/error.h"
+#include "weightloom/base/export.h"
 #include "weightloom/layout/layout.h"
 #include "weightloom/mapping/mapping.h"
 #include "weightloom/mapping/model_config.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 struct NamedLayout {
   std::string name;

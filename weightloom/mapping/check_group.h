@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "weightloom/base/error.h"
+#include "weightloom/base/export.h"
 #include "weightloom/mapping/apply.h"
 #include "weightloom/mapping/collect.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Sorts the group's lists by index and says what is wrong with them.
 std::vector<Finding> check_group(Collector& collector, Group& group,

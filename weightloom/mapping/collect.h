@@ -13,10 +13,11 @@
 #include <vector>
 
 #include "weightloom/base/error.h"
+#include "weightloom/base/export.h"
 #include "weightloom/mapping/mapping.h"
 #include "weightloom/mapping/transform_matcher.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// A tensor of a list. Where the pattern collects none, index is 0.
 struct CollectedItem {

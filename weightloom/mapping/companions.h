@@ -6,7 +6,9 @@
 #include <string_view>
 #include <vector>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
+
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// The tensors that `name` may be the companion of, by its spelling; most names: none.
 ///   "x.weight_scale_inv", "x.scales" -> "x.weight";   "x.up_proj_blocks" -> "x.up_proj"

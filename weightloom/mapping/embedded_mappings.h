@@ -4,7 +4,9 @@
 #include <span>
 #include <string_view>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
+
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 struct EmbeddedFile {
   std::string_view name;  // "mixtral.json"

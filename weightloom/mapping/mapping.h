@@ -23,9 +23,10 @@
 #include <variant>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/mapping/operation.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Renames; never claims. One target, or as many as sources.
 struct WeightRenaming {

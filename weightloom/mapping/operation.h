@@ -17,10 +17,11 @@
 #include <string_view>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/layout/layout.h"
 #include "weightloom/mapping/model_config.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 struct Slot {
   std::vector<Layout> items;  // one unless is_list

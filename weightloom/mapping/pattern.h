@@ -10,9 +10,10 @@
 #include <string>
 #include <string_view>
 
+#include "weightloom/base/export.h"
 #include "weightloom/mapping/pattern_syntax.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Byte offsets of a match: of group g, [offsets[2g], offsets[2g+1]); of the whole, group 0.
 /// Borrows from the pattern, until its next search.

@@ -14,7 +14,9 @@
 #include <string_view>
 #include <vector>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
+
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// A source pattern, ready for the engine.
 struct SourceSyntax {

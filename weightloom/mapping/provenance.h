@@ -11,9 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/mapping/mapping.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 inline constexpr std::string_view kProvenanceName = "weightloom.json";
 

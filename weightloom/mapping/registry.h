@@ -8,9 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/mapping/mapping.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 class Registry {
  public:

@@ -13,10 +13,11 @@
 #include <string_view>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/mapping/mapping.h"
 #include "weightloom/mapping/pattern.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Where a name matched. Borrows from the matcher, until its next match.
 struct TransformMatch {

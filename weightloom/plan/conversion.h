@@ -6,10 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/plan/program.h"
 #include "weightloom/plan/selection.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 struct Conversion {
   CopyProgram program;            // of the selected targets, by name

@@ -5,10 +5,11 @@
 #include <span>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/plan/program.h"
 #include "weightloom/plan/schedule.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 struct Cost {
   int64_t bytes_needed = 0;   // source bytes that reach a target

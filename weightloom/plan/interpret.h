@@ -6,9 +6,10 @@
 #include <functional>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/plan/program.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 using Bytes = std::vector<std::byte>;
 

@@ -12,10 +12,11 @@
 #include <vector>
 
 #include "weightloom/base/dtype.h"
+#include "weightloom/base/export.h"
 #include "weightloom/base/file.h"
 #include "weightloom/layout/layout.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// A file that sources stand in, as it was when its header was read.
 struct ProgramFile {

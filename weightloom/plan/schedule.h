@@ -13,9 +13,10 @@
 #include <span>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/plan/program.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Where a target lies.
 struct Placement {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "weightloom/base/error.h"
+#include "weightloom/base/export.h"
 #include "weightloom/base/syscalls.h"
 #include "weightloom/mapping/mapping.h"
 #include "weightloom/mapping/model_config.h"
@@ -16,7 +17,7 @@
 #include "weightloom/mapping/registry.h"
 #include "weightloom/safetensors/checkpoint.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Which layout a checkpoint holds: as published (hub), or as a program wants it (runtime).
 enum class Side { unknown, hub, runtime };

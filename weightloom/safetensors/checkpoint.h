@@ -17,11 +17,12 @@
 #include <vector>
 
 #include "weightloom/base/error.h"
+#include "weightloom/base/export.h"
 #include "weightloom/base/file.h"
 #include "weightloom/safetensors/header.h"
 #include "weightloom/safetensors/name_table.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 struct CheckpointFile {
   std::string name;  // as the index spells it, or relative to the folder

@@ -18,10 +18,11 @@
 #include <vector>
 
 #include "weightloom/base/dtype.h"
+#include "weightloom/base/export.h"
 #include "weightloom/base/file.h"
 #include "weightloom/base/shape.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Longest header that is read or written, as the safetensors package has it.
 inline constexpr int64_t kMaxHeaderBytes = 100'000'000;

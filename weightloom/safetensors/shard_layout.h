@@ -9,10 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/safetensors/checkpoint.h"
 #include "weightloom/safetensors/header.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 struct ShardFile {
   std::string name;  // relative to the output folder, may hold "/"
