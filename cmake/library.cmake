@@ -10,10 +10,10 @@ function(weightloom_library_kind target kind)
   get_property(linked GLOBAL PROPERTY WEIGHTLOOM_LINKED_TARGETS)
   list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE objects)
   add_library(${target} ${kind} ${objects})
-  target_link_libraries(${target} PRIVATE ${linked} $<BUILD_INTERFACE:weightloom_options>)
+  target_link_libraries(${target} PRIVATE ${linked})
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR};${PROJECT_BINARY_DIR}/generated>
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR};${PROJECT_BINARY_DIR}/generated>"
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME weightloom EXPORT_NAME weightloom LINKER_LANGUAGE CXX)
@@ -30,7 +30,8 @@ function(weightloom_shared_library)
   set_target_properties(weightloom_shared PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${interface} LINK_DEPENDS ${symbols}
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
-  target_link_options(weightloom_shared PRIVATE LINKER:--version-script=${symbols})
+  target_link_options(weightloom_shared PRIVATE LINKER:--version-script=${symbols}
+    $<TARGET_PROPERTY:weightloom_options,INTERFACE_LINK_OPTIONS>)
 endfunction()
 
 function(weightloom_library)

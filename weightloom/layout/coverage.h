@@ -12,8 +12,8 @@ namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// The first element (linear offset) that is covered `times` ≠ 1 times.
 struct CoverageFault {
-  int64_t offset = 0;
-  int64_t times = 0;
+  int64_t offset = 0;  ///< linear, in elements
+  int64_t times = 0;   ///< how often it is covered
 
   friend bool operator==(const CoverageFault&, const CoverageFault&) = default;
 };

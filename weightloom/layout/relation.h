@@ -12,9 +12,9 @@ namespace weightloom WEIGHTLOOM_EXPORT {
 /// are the elements of source s that go nowhere, as pads over source s's own offsets, with the
 /// value to put there when the relation is inverted.
 struct Relation {
-  std::vector<Shape> sources;
-  std::vector<Layout> targets;
-  std::vector<std::vector<Region>> drops;  // one list per source
+  std::vector<Shape> sources;              ///< of source s
+  std::vector<Layout> targets;             ///< of target t, over the sources
+  std::vector<std::vector<Region>> drops;  ///< one list per source
 };
 
 /// Swaps the sides: source s becomes a target of the result, whose layout is made of the regions

@@ -10,9 +10,11 @@
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// What compile() gives.
 struct Compiled {
+  /// of the targets without fault
   CopyProgram program;            // of the targets without fault
-  std::vector<Finding> findings;  // all of them, by target name
+  std::vector<Finding> findings;  ///< all of them, by target name
 };
 
 /// Checks and lowers. Found, all as errors: a target element with no writer or several

@@ -11,6 +11,7 @@
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// Bytes of one tensor.
 using Bytes = std::vector<std::byte>;
 
 /// Gives the bytes of source `i` of the program.

@@ -24,30 +24,37 @@ enum class Side { unknown, hub, runtime };
 /// "unknown", "hub", "runtime".
 std::string_view to_string(Side side) noexcept;
 
+/// What the caller asks for. The default asks for the checkpoint as it is.
 struct Selection {
-  Side from = Side::unknown;     // unknown: found out (record, else the side whose patterns match)
-  std::optional<Side> to;        // nothing: the layout stays
-  std::string mapping = "auto";  // auto, none, a name, or a path that ends in .json
-  std::vector<std::string> include;  // globs over target names; none: all
-  std::vector<std::string> exclude;  // wins over include
-  bool lenient = false;
+  /// unknown: found out
+  Side from = Side::unknown;  // unknown: found out (record, else the side whose patterns match)
+  /// nothing: the layout stays
+  std::optional<Side> to;            // nothing: the layout stays
+  std::string mapping = "auto";      ///< auto, none, a name, or a path that ends in .json
+  std::vector<std::string> include;  ///< globs over target names; none: all
+  std::vector<std::string> exclude;  ///< wins over include
+  bool lenient = false;              ///< let pass source tensors that no target uses
 
+  /// True if include or exclude may leave targets out.
   bool is_partial() const noexcept { return !include.empty() || !exclude.empty(); }
 };
 
 /// What stands beside the tensors.
 struct SideFacts {
-  ModelConfig config;
+  ModelConfig config;  ///< parsed
+  /// its text; "" without one
   std::string config_json;           // "" without one
-  std::optional<Provenance> record;  // weightloom.json
+  std::optional<Provenance> record;  ///< weightloom.json
 };
 /// Errors: format if config.json or weightloom.json is broken.
 SideFacts read_side_facts(const Syscalls& calls, const Checkpoint& checkpoint);
 
+/// The rules that apply to a checkpoint, and how they were found.
 struct MappingChoice {
-  Mapping mapping;
+  Mapping mapping;  ///< empty where names stay
+  /// its name; "none", "plain" or "unknown"
   std::string label;              // its name; "none", "plain" or "unknown"
-  std::vector<Finding> findings;  // why it is unknown, as a report
+  std::vector<Finding> findings;  ///< why it is unknown, as a report
 };
 /// Errors: mapping if the name or file is unknown or wrong, or if `must_know` and `auto` cannot
 /// tell.
