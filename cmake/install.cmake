@@ -54,4 +54,23 @@ install(FILES ${package}/weightloom-config.cmake ${package}/weightloom-config-ve
 install(FILES ${package}/weightloom.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
   COMPONENT development)
 
+# The command writes its own manual page and completions.
+function(weightloom_written_by_command output)
+  add_custom_command(OUTPUT ${package}/${output}
+    COMMAND weightloom_cli ${ARGN} > ${package}/${output}
+    DEPENDS weightloom_cli VERBATIM)
+endfunction()
+weightloom_written_by_command(weightloom.1 man)
+weightloom_written_by_command(weightloom completion bash)
+weightloom_written_by_command(_weightloom completion zsh)
+weightloom_written_by_command(weightloom.fish completion fish)
+add_custom_target(weightloom_manual ALL DEPENDS ${package}/weightloom.1 ${package}/weightloom
+  ${package}/_weightloom ${package}/weightloom.fish)
+set(data ${CMAKE_INSTALL_DATADIR})
 install(TARGETS weightloom_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
+install(FILES ${package}/weightloom.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
+install(FILES ${package}/weightloom DESTINATION ${data}/bash-completion/completions
+  COMPONENT command)
+install(FILES ${package}/_weightloom DESTINATION ${data}/zsh/site-functions COMPONENT command)
+install(FILES ${package}/weightloom.fish DESTINATION ${data}/fish/vendor_completions.d
+  COMPONENT command)

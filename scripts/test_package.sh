@@ -65,6 +65,21 @@ check_headers() {
       exit 255' sh '{}' "$include" || fail 'a header does not stand alone'
 }
 
+# The manual page is sound, and the scripts complete words in the shells they are for. What bash
+# completes is told in tests/cli/completion.sh.
+check_manual_and_completions() {
+  local share=$prefix/share
+  mandoc -T lint -W warning "$share/man/man1/weightloom.1" || fail 'the manual page is not sound'
+  local in_fish='source $argv[1]; complete --do-complete "weightloom plan --to r"'
+  [[ $(fish --no-config -c "$in_fish" "$share/fish/vendor_completions.d/weightloom.fish") == runtime* ]] ||
+    fail 'fish completes no words'
+  [[ $(tests/package/zsh_completes.zsh "$share/zsh/site-functions" 'weightloom plan --to r') == *runtime* ]] ||
+    fail 'zsh completes no words'
+  [[ $(bash --norc -c 'source "$1"; complete -p weightloom' bash \
+    "$share/bash-completion/completions/weightloom") == 'complete -F _weightloom weightloom' ]] ||
+    fail 'bash completes nothing'
+}
+
 # build_project SOURCE NAME OPTIONS...
 build_project() {
   local source=$1 name=$2
@@ -111,6 +126,7 @@ install_components
 check_files
 check_symbols
 check_headers
+check_manual_and_completions
 use_from_c static
 use_from_c shared
 use_from_cpp static OFF

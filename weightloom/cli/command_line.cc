@@ -10,10 +10,13 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "weightloom/cli/completion_command.h"
 #include "weightloom/cli/convert_command.h"
 #include "weightloom/cli/failure_output.h"
 #include "weightloom/cli/help_format.h"
 #include "weightloom/cli/inspect_command.h"
+#include "weightloom/cli/man_command.h"
+#include "weightloom/cli/mappings_command.h"
 #include "weightloom/cli/plan_command.h"
 #include "weightloom/cli/usage_hint.h"
 #include "weightloom/cli/verify_command.h"
@@ -30,6 +33,9 @@ Commands all_commands() {
   commands.push_back(make_plan_command());
   commands.push_back(make_convert_command());
   commands.push_back(make_verify_command());
+  commands.push_back(make_mappings_command());
+  commands.push_back(make_completion_command());
+  commands.push_back(make_man_command());
   return commands;
 }
 
@@ -63,7 +69,7 @@ class CommandParser {
  private:
   void add(Command& command) {
     CLI::App* verb = app_.add_subcommand(command.name(), command.summary());
-    verb->group("Verbs");
+    verb->group(command.is_hidden() ? "" : "Verbs");
     verb->get_help_ptr()->group("Flags");
     verb->footer(command.examples());
     command.declare(*verb);
