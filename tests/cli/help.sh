@@ -7,3 +7,4 @@ run convert --help
 run verify --help
 run mappings --help
 run completion --help
+run repair-index --help

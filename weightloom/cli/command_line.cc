@@ -18,6 +18,7 @@
 #include "weightloom/cli/man_command.h"
 #include "weightloom/cli/mappings_command.h"
 #include "weightloom/cli/plan_command.h"
+#include "weightloom/cli/repair_index_command.h"
 #include "weightloom/cli/usage_hint.h"
 #include "weightloom/cli/verify_command.h"
 #include "weightloom/version.h"
@@ -34,6 +35,7 @@ Commands all_commands() {
   commands.push_back(make_convert_command());
   commands.push_back(make_verify_command());
   commands.push_back(make_mappings_command());
+  commands.push_back(make_repair_index_command());
   commands.push_back(make_completion_command());
   commands.push_back(make_man_command());
   return commands;

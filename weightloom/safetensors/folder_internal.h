@@ -21,6 +21,11 @@ bool is_pickle_name(std::string_view name) noexcept;
 /// The refusal of pickled weights, with the way out.
 Error refuse_pickle(std::string_view path, std::string_view example);
 
+/// Those of `names` that are numbered as `like` is: of the same prefix and count. None if `like`
+/// has no number.
+std::vector<std::string> numbered_like(const std::vector<std::string>& names,
+                                       std::string_view like);
+
 /// `names`: all names in the folder, sorted.
 /// Errors: checkpoint (several indexes, two numbered sets, a gap: all in findings()), not_found
 ///         (nothing to read), unsupported (pickled weights only).
