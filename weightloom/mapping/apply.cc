@@ -7,10 +7,13 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "weightloom/mapping/check_group.h"
 #include "weightloom/mapping/collect.h"
+#include "weightloom/mapping/companion_groups.h"
 #include "weightloom/mapping/companions.h"
+#include "weightloom/mapping/run_chain.h"
 
 namespace weightloom {
 namespace {
@@ -30,17 +33,20 @@ class Application {
         leaves_(std::move(leaves)),
         config_(config),
         collector_(collect(mapping, leaves_.size(), threads,
-                           [this](size_t leaf) { return std::string_view(leaves_[leaf].name); })) {}
+                           [this](size_t leaf) { return std::string_view(leaves_[leaf].name); })),
+        index_(leaves_) {}
 
   MappingResult run() && {
     take_findings(std::move(collector_.findings()));
-    check_companions();
     check_groups();
+    follow_companions();
+    check_companions();
     pass_through();
-    for (auto& group : collector_.groups()) {
-      if (!group.refused) convert(group);
+    for (size_t group = 0; group < collector_.groups().size(); ++group) {
+      if (!collector_.groups()[group].refused) convert(group);
     }
     rename_products();
+    name_companions_like_owners();
     check_required();
     return finish();
   }
@@ -57,15 +63,21 @@ class Application {
     return std::get<WeightConverter>(mapping_.transforms()[group.transform]);
   }
 
+  void follow_companions();
   void check_companions();
   std::optional<std::string> target_without(size_t companion, const std::string& owner,
                                             std::optional<size_t> owner_leaf);
   void check_groups();
   void pass_through();
-  void convert(Group& group);
+  void convert(size_t group);
+  ChainGroup chain_group(const Group& group, const std::vector<CompanionSet>& sets);
   std::vector<Slot> slots_of(const Group& group);
-  void emit(const Group& group, std::vector<Slot> slots, DType dtype, size_t leaf);
+  std::vector<Slot> slots_of(const Group& group, const CompanionSet& set);
+  void emit(const Group& group, ChainTensors made);
   void rename_products();
+  void undo_renames();
+  void refuse_rewritten_products();
+  void name_companions_like_owners();
   void check_required();
   void drop_duplicates();
   MappingResult finish();
@@ -74,6 +86,9 @@ class Application {
   std::vector<NamedLayout> leaves_;
   const ModelConfig& config_;
   Collector collector_;
+  LeafIndex index_;
+  std::vector<std::vector<CompanionSet>> companions_;  // per group
+  std::vector<bool> follows_;                          // per leaf: goes with its owner
   std::vector<Product> products_;
   MappingResult result_;
 };
@@ -86,25 +101,6 @@ struct Companions {
   int64_t count = 0;
 };
 
-/// Looks leaves up by name; the table is made when it is first asked, since most checkpoints never
-/// do.
-class LeafIndex {
- public:
-  explicit LeafIndex(const std::vector<NamedLayout>& leaves) : leaves_(leaves) {}
-
-  std::optional<size_t> find(std::string_view name) {
-    if (by_name_.empty()) {
-      for (size_t i = 0; i < leaves_.size(); ++i) by_name_.emplace(leaves_[i].name, i);
-    }
-    const auto found = by_name_.find(name);
-    return found == by_name_.end() ? std::nullopt : std::optional(found->second);
-  }
-
- private:
-  const std::vector<NamedLayout>& leaves_;
-  std::unordered_map<std::string_view, size_t> by_name_;
-};
-
 /// The target that takes `owner` (leaf `owner_leaf`, if there is one) without its companion.
 std::optional<std::string> Application::target_without(size_t companion, const std::string& owner,
                                                        std::optional<size_t> owner_leaf) {
@@ -115,12 +111,37 @@ std::optional<std::string> Application::target_without(size_t companion, const s
   return collector_.groups()[*group].targets.front().shown();
 }
 
+/// True if some leaf is named like a companion.
+bool may_have_companions(const std::vector<NamedLayout>& leaves) {
+  return std::ranges::any_of(
+      leaves, [](const NamedLayout& leaf) { return !companion_owners(leaf.name).empty(); });
+}
+
+void Application::follow_companions() {
+  follows_.assign(leaves_.size(), false);
+  companions_.resize(collector_.groups().size());
+  if (!may_have_companions(leaves_)) return;
+  for (size_t g = 0; g < companions_.size(); ++g) {
+    Group& group = collector_.groups()[g];
+    CompanionSearch search =
+        find_companions(mapping_, config_, group, leaves_, collector_.destinations(), index_);
+    for (const CompanionSet& set : search.sets) {
+      for (const auto& leaves : set.leaves) {
+        for (const size_t leaf : leaves) follows_[leaf] = true;
+      }
+    }
+    if (!group.refused) take_findings(search.findings);
+    group.refused = group.refused || !search.findings.empty();
+    companions_[g] = std::move(search.sets);
+  }
+}
+
 void Application::check_companions() {
-  LeafIndex index(leaves_);
   std::map<std::string, Companions> by_target;
   for (size_t leaf = 0; leaf < leaves_.size(); ++leaf) {
+    if (follows_[leaf]) continue;
     for (const auto& owner : companion_owners(leaves_[leaf].name)) {
-      const auto owner_leaf = index.find(owner);
+      const auto owner_leaf = index_.find(owner);
       const auto target = target_without(leaf, owner, owner_leaf);
       if (!target) continue;
       const Companions first{owner, leaves_[leaf].name, owner_leaf.has_value()};
@@ -154,7 +175,7 @@ void Application::pass_through() {
   const auto& destinations = collector_.destinations();
   products_.reserve(leaves_.size());
   for (size_t leaf = 0; leaf < leaves_.size(); ++leaf) {
-    if (destinations[leaf].group) continue;
+    if (destinations[leaf].group || follows_[leaf]) continue;
     if (!destinations[leaf].touched) ++result_.passed_through;
     products_.push_back(
         {{destinations[leaf].name, leaves_[leaf].dtype, std::move(leaves_[leaf].layout)},
@@ -177,21 +198,21 @@ std::vector<Slot> Application::slots_of(const Group& group) {
   return slots;
 }
 
-/// "'a.w' [2, 3], 'b.w' [2, 4]": one tensor of each source, and the first of each other shape.
-std::string shapes_of(const std::vector<Slot>& slots, const Group& group,
-                      const std::vector<NamedLayout>& leaves) {
-  std::string text;
-  for (size_t s = 0; s < slots.size(); ++s) {
-    std::vector<Shape> seen;
-    for (size_t i = 0; i < slots[s].items.size(); ++i) {
-      const Shape& shape = slots[s].items[i].shape();
-      if (std::ranges::find(seen, shape) != seen.end()) continue;
-      seen.push_back(shape);
-      text += fmt::format("{}'{}' {}", text.empty() ? "" : ", ",
-                          leaves[group.sources[s][i].leaf].name, to_string(shape));
+/// One tensor of each source of a group, and the first of each other shape.
+std::vector<std::pair<size_t, Shape>> distinct_shapes(const Group& group,
+                                                      const std::vector<NamedLayout>& leaves) {
+  std::vector<std::pair<size_t, Shape>> distinct;
+  for (const auto& items : group.sources) {
+    const size_t first = distinct.size();
+    for (const CollectedItem& item : items) {
+      const Shape& shape = leaves[item.leaf].layout.shape();
+      const bool seen =
+          std::any_of(distinct.begin() + static_cast<std::ptrdiff_t>(first), distinct.end(),
+                      [&](const auto& other) { return other.second == shape; });
+      if (!seen) distinct.emplace_back(item.leaf, shape);
     }
   }
-  return text;
+  return distinct;
 }
 
 std::string refusal_code(const Error& error) {
@@ -199,28 +220,55 @@ std::string refusal_code(const Error& error) {
   return error.code() == ErrorCode::unsupported ? "unsupported" : "operation_refused";
 }
 
-void Application::convert(Group& group) {
-  const CollectedItem first = std::ranges::find_if(group.sources, [](const auto& items) {
-                                return !items.empty();
-                              })->front();
-  const DType dtype = leaves_[first.leaf].dtype;
-  const auto& patterns = converter(group).target_patterns;
-  const OperationContext context{&config_, static_cast<int>(patterns.size()), patterns};
-  std::vector<Slot> slots = slots_of(group);
-  const std::string shapes = shapes_of(slots, group, leaves_);
-  try {
-    for (const auto& operation : converter(group).operations) {
-      slots = operation->apply(std::move(slots), context);
-    }
-  } catch (const Error& error) {
-    const std::string target = group.targets.front().shown();
-    add(refusal_code(error), target, fmt::format("'{}': {} (of {})", target, error.what(), shapes));
-    return;
+std::vector<Slot> Application::slots_of(const Group& group, const CompanionSet& set) {
+  std::vector<Slot> slots;
+  for (size_t s = 0; s < group.sources.size(); ++s) {
+    Slot slot;
+    slot.pattern = converter(group).source_patterns[s];
+    slot.is_list = collector_.matcher(group.transform).collects(static_cast<int>(s));
+    for (const size_t leaf : set.leaves[s]) slot.items.push_back(leaves_[leaf].layout);
+    slots.push_back(std::move(slot));
   }
-  emit(group, std::move(slots), dtype, first.leaf);
+  return slots;
 }
 
-void Application::emit(const Group& group, std::vector<Slot> slots, DType dtype, size_t leaf) {
+size_t first_leaf(const Group& group) {
+  return std::ranges::find_if(group.sources, [](const auto& items) { return !items.empty(); })
+      ->front()
+      .leaf;
+}
+
+ChainGroup Application::chain_group(const Group& group, const std::vector<CompanionSet>& sets) {
+  const size_t leaf = first_leaf(group);
+  ChainGroup chain;
+  chain.push_back({slots_of(group), leaves_[leaf].dtype, leaf, "", {}});
+  for (const CompanionSet& set : sets) {
+    const size_t first = *index_.find(leaves_[leaf].name + set.suffix);
+    chain.push_back({slots_of(group, set), leaves_[first].dtype, first, set.suffix, set.block});
+  }
+  return chain;
+}
+
+void Application::convert(size_t place) {
+  const Group& group = collector_.groups()[place];
+  const auto& patterns = converter(group).target_patterns;
+  const OperationContext context{&config_, static_cast<int>(patterns.size()), patterns};
+  const auto shapes = distinct_shapes(group, leaves_);
+  try {
+    ChainGroup made = run_chain(converter(group), chain_group(group, companions_[place]), context);
+    for (ChainTensors& tensors : made) emit(group, std::move(tensors));
+  } catch (const Error& error) {
+    const std::string target = group.targets.front().shown();
+    std::string of;
+    for (const auto& [leaf, shape] : shapes) {
+      of += fmt::format("{}'{}' {}", of.empty() ? "" : ", ", leaves_[leaf].name, to_string(shape));
+    }
+    add(refusal_code(error), target, fmt::format("'{}': {} (of {})", target, error.what(), of));
+  }
+}
+
+void Application::emit(const Group& group, ChainTensors made) {
+  auto& slots = made.slots;
   const std::string target = group.targets.front().shown();
   if (slots.size() != group.targets.size()) {
     return add("target_count", target,
@@ -244,23 +292,36 @@ void Application::emit(const Group& group, std::vector<Slot> slots, DType dtype,
     const RenderedName& name = group.targets[t];
     for (size_t i = 0; i < slots[t].items.size(); ++i) {
       std::string text = name.enumerates() ? name.at_index(static_cast<int64_t>(i)) : name.text;
-      products_.push_back(
-          {{std::move(text), dtype, std::move(slots[t].items[i])}, leaf, group.transform});
+      products_.push_back({{text + made.suffix, made.dtype, std::move(slots[t].items[i])},
+                           made.leaf,
+                           group.transform});
     }
   }
 }
 
-/// Backwards, renamings follow. Forwards they must leave converted names alone: what they rewrote
-/// would not find its way back.
+/// Backwards, renamings follow. Forwards they must leave converted names alone.
 void Application::rename_products() {
+  if (mapping_.renames_first()) {
+    refuse_rewritten_products();
+  } else {
+    undo_renames();
+  }
+}
+
+void Application::undo_renames() {
+  collector_.decide_guards(products_.size(),
+                           [this](size_t i) { return std::string_view(products_[i].tensor.name); });
+  for (auto& product : products_) {
+    auto renamed = collector_.rename(std::move(product.tensor.name), true);
+    product.tensor.name = std::move(renamed.name);
+    if (!product.transform && renamed.last) --result_.passed_through;
+  }
+}
+
+/// What a renaming rewrote would not find its way back.
+void Application::refuse_rewritten_products() {
   std::map<std::pair<size_t, size_t>, int64_t> rewritten;  // renaming, converter
   for (auto& product : products_) {
-    if (!mapping_.renames_first()) {
-      auto renamed = collector_.rename(std::move(product.tensor.name), true);
-      product.tensor.name = std::move(renamed.name);
-      if (!product.transform && renamed.last) --result_.passed_through;
-      continue;
-    }
     if (!product.transform) continue;
     const auto renamed = collector_.rename(product.tensor.name, false);
     if (!renamed.last || renamed.name == product.tensor.name) continue;
@@ -272,15 +333,34 @@ void Application::rename_products() {
   }
 }
 
+/// A companion that no renaming touched is named like the owner that one did.
+void Application::name_companions_like_owners() {
+  if (!may_have_companions(leaves_)) return;
+  std::unordered_map<size_t, size_t> passed;  // leaf → product
+  for (size_t i = 0; i < products_.size(); ++i) {
+    if (!products_[i].transform) passed.emplace(products_[i].leaf, i);
+  }
+  for (const auto& [leaf, place] : passed) {
+    const std::string& name = leaves_[leaf].name;
+    if (products_[place].tensor.name != name) continue;
+    for (const auto& owner : companion_owners(name)) {
+      const auto owner_leaf = name.starts_with(owner) ? index_.find(owner) : std::nullopt;
+      const auto found = owner_leaf ? passed.find(*owner_leaf) : passed.end();
+      if (found == passed.end()) continue;
+      products_[place].tensor.name =
+          products_[found->second].tensor.name + name.substr(owner.size());
+    }
+  }
+}
+
 void Application::check_required() {
   for (size_t i = 0; i < mapping_.transforms().size(); ++i) {
-    const auto& transform = mapping_.transforms()[i];
-    const bool required = std::visit([](const auto& t) { return t.required; }, transform);
-    if (!required || collector_.fired()[i] > 0) continue;
-    const auto& sources = std::visit([](const auto& t) { return t.source_patterns; }, transform);
+    if (collector_.fired()[i] > 0) continue;
+    const TransformForm form = form_of(mapping_.transforms()[i]);
+    if (!form.required) continue;
     add("required_unmatched", "",
         fmt::format("mapping '{}': transforms[{}] is required, but no tensor matches '{}'",
-                    mapping_.name(), i, fmt::join(sources, "' or '")));
+                    mapping_.name(), i, fmt::join(form.source_patterns, "' or '")));
   }
 }
 
@@ -308,15 +388,19 @@ MappingResult Application::finish() {
   return std::move(result_);
 }
 
-/// True if a transform of the mapping matches one of the names. What a renaming leaves of a name
-/// needs no look: then the renaming has matched.
-bool any_matches(const Mapping& mapping, std::span<const std::string_view> names) {
-  std::vector<TransformMatcher> matchers;
+/// True if a transform of the mapping acts on one of the names. What a renaming leaves of a name
+/// needs no look: then the renaming has acted.
+bool any_acts(const Mapping& mapping, std::span<const std::string_view> names) {
+  RenamingChain renamings(mapping);
+  renamings.decide_guards(names.size(), [&](size_t i) { return names[i]; });
+  std::vector<TransformMatcher> converters;
   for (const auto& transform : mapping.transforms()) {
-    matchers.emplace_back(transform, Pattern::Use::search);
+    if (!std::holds_alternative<WeightConverter>(transform)) continue;
+    converters.emplace_back(transform, Pattern::Use::search);
   }
   return std::ranges::any_of(names, [&](std::string_view name) {
-    return std::ranges::any_of(matchers, [&](auto& matcher) { return matcher.matches(name); });
+    return std::ranges::any_of(converters, [&](auto& matcher) { return matcher.matches(name); }) ||
+           renamings.rename(std::string(name)).last;
   });
 }
 
@@ -329,9 +413,9 @@ MappingResult apply_mapping(const Mapping& mapping, std::vector<NamedLayout> lea
 
 SideEvidence side_evidence(const Mapping& mapping, std::span<const std::string_view> names) {
   SideEvidence evidence;
-  evidence.hub = any_matches(mapping, names);
+  evidence.hub = any_acts(mapping, names);
   try {
-    evidence.runtime = any_matches(mapping.reversed(), names);
+    evidence.runtime = any_acts(mapping.reversed(), names);
   } catch (const Error&) {
     // A mapping without a way back leaves no names to know the runtime side by.
   }

@@ -222,15 +222,14 @@ TEST_P(Companion, OfATensorThatMovesByNameIsNone) {
 INSTANTIATE_TEST_SUITE_P(
     Spellings, Companion,
     ::testing::Values(
-        Pair{"e.0.weight", "e.0.weight_scale_inv"}, Pair{"e.0.weight", "e.0.weight_scale"},
-        Pair{"e.0.weight", "e.0.weight_scale_2"}, Pair{"e.0.weight", "e.0.weight_packed"},
-        Pair{"e.0.weight", "e.0.weight_zero_point"}, Pair{"e.0.weight", "e.0.weight_g_idx"},
-        Pair{"e.0.weight", "e.0.weight_shape"}, Pair{"e.0.weight", "e.0.weight_global_scale"},
-        Pair{"e.0.weight", "e.0.scale"}, Pair{"e.0.weight", "e.0.scale_weight"},
-        Pair{"e.0.weight", "e.0.input_scale"}, Pair{"e.0.weight", "e.0.activation_scale"},
-        Pair{"e.0.weight", "e.0.qscale_weight"}, Pair{"e.0.weight", "e.0.SCB"},
-        Pair{"e.0.weight", "e.0.qweight"}, Pair{"e.0.weight", "e.0.weight.absmax"},
-        Pair{"e.0.weight", "e.0.weight.quant_map"},
+        Pair{"e.0.weight", "e.0.weight_scale"}, Pair{"e.0.weight", "e.0.weight_scale_2"},
+        Pair{"e.0.weight", "e.0.weight_packed"}, Pair{"e.0.weight", "e.0.weight_zero_point"},
+        Pair{"e.0.weight", "e.0.weight_g_idx"}, Pair{"e.0.weight", "e.0.weight_shape"},
+        Pair{"e.0.weight", "e.0.weight_global_scale"}, Pair{"e.0.weight", "e.0.scale"},
+        Pair{"e.0.weight", "e.0.scale_weight"}, Pair{"e.0.weight", "e.0.input_scale"},
+        Pair{"e.0.weight", "e.0.activation_scale"}, Pair{"e.0.weight", "e.0.qscale_weight"},
+        Pair{"e.0.weight", "e.0.SCB"}, Pair{"e.0.weight", "e.0.qweight"},
+        Pair{"e.0.weight", "e.0.weight.absmax"}, Pair{"e.0.weight", "e.0.weight.quant_map"},
         Pair{"e.0.weight", "e.0.weight.quant_state.bitsandbytes__nf4"}));
 
 TEST(Companion, OfAPackedTensorIsRefused) {
@@ -246,10 +245,10 @@ TEST(Companion, OnePairPerTargetAndTheCountAreNamed) {
   const Names names = experts({0, 1}) + experts({0, 1}, {"w1.weight_scale_inv_x"});
   EXPECT_THAT(findings(moe(), names), IsEmpty());  // no spelling of a companion
   Names scaled = experts({0, 1});
-  for (const auto& name : experts({0, 1})) scaled.push_back(name + "_scale_inv");
+  for (const auto& name : experts({0, 1})) scaled.push_back(name + "_scale");
   EXPECT_THAT(only(findings(moe(), scaled), "companion_refused"),
               AllOf(HasSubstr("'model.layers.1.mlp.experts.gate_up_proj': 4 of its sources have"),
-                    HasSubstr("experts.0.w1.weight_scale_inv'"), Not(HasSubstr("experts.1"))));
+                    HasSubstr("experts.0.w1.weight_scale'"), Not(HasSubstr("experts.1"))));
 }
 
 TEST(Findings, AreAllListedAtOnce) {

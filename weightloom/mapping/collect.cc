@@ -1,28 +1,19 @@
 #include "weightloom/mapping/collect.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "weightloom/base/workers.h"
+#include "weightloom/mapping/name_index.h"
 
 namespace weightloom {
 namespace {
 
 // A part of fewer leaves would take less time than its patterns take to compile.
 constexpr size_t kFewestLeavesInPart = 4096;
-
-/// Decimal digits without leading zero that int32 holds; nothing for anything else.
-std::optional<int64_t> parse_index(std::string_view text) {
-  if (text.empty() || (text.size() > 1 && text.front() == '0')) return std::nullopt;
-  int32_t index = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
-  if (error != std::errc() || end != text.data() + text.size() || index < 0) return std::nullopt;
-  return index;
-}
 
 /// What a renamed name was before: where `sibling` (renamed from `sibling_before`) and `renamed`
 /// agree around the renamed part, that part is put back.
@@ -48,19 +39,20 @@ std::string before_renames(std::string renamed, std::string_view sibling,
 
 }  // namespace
 
-Collector::Collector(const Mapping& mapping) : mapping_(mapping) {
+Collector::Collector(const Mapping& mapping) : mapping_(mapping), renamings_(mapping) {
   const auto& transforms = mapping.transforms();
+  matchers_.resize(transforms.size());
   for (size_t i = 0; i < transforms.size(); ++i) {
-    matchers_.emplace_back(transforms[i], Pattern::Use::search);
-    const bool renames = std::holds_alternative<WeightRenaming>(transforms[i]);
-    (renames ? renamings_ : converters_).push_back(i);
+    if (!std::holds_alternative<WeightConverter>(transforms[i])) continue;
+    matchers_[i].emplace(transforms[i], Pattern::Use::search);
+    converters_.push_back(i);
   }
   group_tables_.resize(transforms.size());
   fired_.assign(transforms.size(), 0);
 }
 
 void Collector::add(size_t leaf, std::string_view name) {
-  Renamed renamed{std::string(name), std::nullopt};
+  RenamingChain::Renamed renamed{std::string(name), std::nullopt};
   if (mapping_.renames_first()) renamed = rename(std::move(renamed.name), true);
   Destination& destination = destinations_.emplace_back();
   destination.touched = renamed.last.has_value();
@@ -103,16 +95,9 @@ size_t Collector::merge_group(Group group) {
   return at->second;
 }
 
-Collector::Renamed Collector::rename(std::string name, bool count) {
-  Renamed renamed{std::move(name), std::nullopt};
-  for (const size_t transform : renamings_) {
-    auto next = matchers_[transform].rename(renamed.name);
-    if (!next) continue;
-    if (count) ++fired_[transform];
-    renamed.last = transform;
-    renamed.name = std::move(*next);
-  }
-  return renamed;
+RenamingChain::Renamed Collector::rename(std::string name, bool count) {
+  if (!count) return renamings_.rename(std::move(name));
+  return renamings_.rename(std::move(name), [this](size_t transform) { ++fired_[transform]; });
 }
 
 std::optional<std::string> Collector::would_make(std::string_view name) {
@@ -120,14 +105,14 @@ std::optional<std::string> Collector::would_make(std::string_view name) {
   if (mapping_.renames_first()) renamed = rename(std::move(renamed), false).name;
   const auto claimed = claim(renamed);
   if (!claimed) return std::nullopt;
-  return matchers_[claimed->transform].render(claimed->match, renamed, 0).shown();
+  return matchers_[claimed->transform]->render(claimed->match, renamed, 0).shown();
 }
 
 std::string Collector::absent_name(const Group& group, std::string_view leaf_name, size_t source,
                                    int64_t index) {
   std::string renamed(leaf_name);
   if (mapping_.renames_first()) renamed = rename(std::move(renamed), false).name;
-  TransformMatcher& matcher = matchers_[group.transform];
+  TransformMatcher& matcher = this->matcher(group.transform);
   std::optional<std::string> sibling;
   if (const auto match = matcher.match(renamed)) {
     sibling = matcher.sibling(*match, renamed, static_cast<int>(source), index);
@@ -141,13 +126,13 @@ std::string Collector::absent_name(const Group& group, std::string_view leaf_nam
 
 std::optional<Collector::Claim> Collector::claim(std::string_view name) {
   for (const size_t transform : converters_) {
-    if (const auto match = matchers_[transform].match(name)) return Claim{transform, *match};
+    if (const auto match = matchers_[transform]->match(name)) return Claim{transform, *match};
   }
   return std::nullopt;
 }
 
 size_t Collector::group_of(const Claim& claim, std::string_view name) {
-  RenderedName first = matchers_[claim.transform].render(claim.match, name, 0);
+  RenderedName first = matchers_[claim.transform]->render(claim.match, name, 0);
   GroupTable& table = group_tables_[claim.transform];
   if (table.latest && groups_[*table.latest].targets.front() == first) return *table.latest;
   const auto [at, is_new] = table.by_target.try_emplace(first.shown(), groups_.size());
@@ -156,7 +141,7 @@ size_t Collector::group_of(const Claim& claim, std::string_view name) {
 }
 
 size_t Collector::make_group(const Claim& claim, std::string_view name, RenderedName first_target) {
-  const TransformMatcher& matcher = matchers_[claim.transform];
+  const TransformMatcher& matcher = *matchers_[claim.transform];
   Group group;
   group.transform = claim.transform;
   group.sources.resize(static_cast<size_t>(matcher.sources()));
@@ -171,7 +156,7 @@ size_t Collector::make_group(const Claim& claim, std::string_view name, Rendered
 void Collector::put(Group& group, const Claim& claim, std::string_view name, size_t leaf,
                     std::string_view leaf_name) {
   CollectedItem item{0, leaf};
-  if (const auto text = matchers_[claim.transform].collected(claim.match, name)) {
+  if (const auto text = matchers_[claim.transform]->collected(claim.match, name)) {
     const auto index = parse_index(*text);
     if (!index) {
       group.refused = true;
@@ -192,8 +177,11 @@ Collector collect(const Mapping& mapping, size_t count, int threads,
   const size_t most_parts = static_cast<size_t>(std::max(threads, 1));
   const size_t parts = std::clamp<size_t>(count / kFewestLeavesInPart, 1, most_parts);
   std::vector<std::optional<Collector>> collectors(parts);
+  collectors.front().emplace(mapping);
+  if (mapping.renames_first()) collectors.front()->decide_guards(count, name_of);
   for_all_items(threads, parts, [&](size_t, size_t part) {
-    Collector& collector = collectors[part].emplace(mapping);
+    if (part > 0) collectors[part].emplace(mapping).take_guards(*collectors.front());
+    Collector& collector = *collectors[part];
     const size_t end = (part + 1) * count / parts;
     for (size_t leaf = part * count / parts; leaf < end; ++leaf) collector.add(leaf, name_of(leaf));
   });

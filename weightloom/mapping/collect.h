@@ -15,6 +15,7 @@
 #include "weightloom/base/error.h"
 #include "weightloom/base/export.h"
 #include "weightloom/mapping/mapping.h"
+#include "weightloom/mapping/renaming_chain.h"
 #include "weightloom/mapping/transform_matcher.h"
 
 namespace weightloom WEIGHTLOOM_EXPORT {
@@ -54,14 +55,17 @@ class Collector {
   std::vector<Group>& groups() noexcept { return groups_; }
   std::vector<Finding>& findings() noexcept { return findings_; }
   std::vector<int64_t>& fired() noexcept { return fired_; }
-  TransformMatcher& matcher(size_t transform) noexcept { return matchers_[transform]; }
+  /// Of a converter.
+  TransformMatcher& matcher(size_t transform) noexcept { return *matchers_[transform]; }
 
-  /// All renamings, chained.
-  struct Renamed {
-    std::string name;
-    std::optional<size_t> last;  // the last transform that changed it
-  };
-  Renamed rename(std::string name, bool count);
+  /// Finds out which groups of renames act on these names; see RenamingChain.
+  void decide_guards(size_t count, const std::function<std::string_view(size_t)>& name_of) {
+    renamings_.decide_guards(count, name_of);
+  }
+  /// Takes over what another collector of the same mapping found out.
+  void take_guards(const Collector& other) { renamings_.take_guards(other.renamings_); }
+  /// All renamings, chained; counted in fired(), or not.
+  RenamingChain::Renamed rename(std::string name, bool count);
   /// The first target's name that a converter would make of `name`, were it a leaf; nothing if no
   /// converter claims it.
   std::optional<std::string> would_make(std::string_view name);
@@ -91,8 +95,8 @@ class Collector {
            std::string_view leaf_name);
 
   const Mapping& mapping_;
-  std::vector<TransformMatcher> matchers_;
-  std::vector<size_t> renamings_;
+  RenamingChain renamings_;
+  std::vector<std::optional<TransformMatcher>> matchers_;  // per transform; of converters
   std::vector<size_t> converters_;
   std::vector<Destination> destinations_;
   std::vector<Group> groups_;

@@ -43,6 +43,20 @@ bool ends_in(std::string_view name, std::string_view suffix) {
 
 }  // namespace
 
+std::optional<BlockShape> CompanionRule::block_of(const ModelConfig& config) const {
+  if (block_key.empty()) return block;
+  auto declared = config.integers_at(block_key);
+  const bool sound = declared && !declared->empty() &&
+                     std::ranges::all_of(*declared, [](int64_t size) { return size > 0; });
+  return sound ? declared : std::nullopt;
+}
+
+const std::vector<CompanionRule>& default_companion_rules() {
+  static const std::vector<CompanionRule> rules = {
+      {"_scale_inv", "quantization_config.weight_block_size"}};
+  return rules;
+}
+
 std::vector<std::string> companion_owners(std::string_view name) {
   std::vector<std::string> owners;
   for (const auto suffix : kSuffixes) {

@@ -1,26 +1,25 @@
 #include "weightloom/mapping/mapping.h"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "weightloom/base/error.h"
+#include "weightloom/base/hash.h"
 #include "weightloom/mapping/transform_matcher.h"
 
 namespace weightloom {
 namespace {
 
-using Patterns = std::vector<std::string>;
-
 [[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::mapping, why); }
 
-void check_list(std::string_view side, const Patterns& patterns) {
+void check_list(std::string_view side, const std::vector<std::string>& patterns,
+                bool may_be_empty) {
   if (patterns.empty()) refuse(fmt::format("it has no {} patterns", side));
   std::set<std::string_view> seen;
   for (const auto& pattern : patterns) {
-    if (pattern.empty()) refuse(fmt::format("a {} pattern is empty", side));
+    if (pattern.empty() && !may_be_empty) refuse(fmt::format("a {} pattern is empty", side));
     if (!seen.insert(pattern).second) {
       refuse(fmt::format("{} pattern '{}' stands there twice", side, pattern));
     }
@@ -28,26 +27,37 @@ void check_list(std::string_view side, const Patterns& patterns) {
 }
 
 void check(const WeightRenaming& renaming) {
-  check_list("source", renaming.source_patterns);
+  check_list("source", renaming.source_patterns, true);
   const auto sources = renaming.source_patterns.size();
   const auto targets = renaming.target_patterns.size();
-  if (targets == 1) return check_list("target", renaming.target_patterns);
-  if (targets != sources) {
-    refuse(fmt::format("a renaming of {} source patterns has {} target patterns: it needs 1 or {}",
-                       sources, targets, sources));
-  }
+  if (targets == 1 || targets == sources) return;
+  refuse(fmt::format("a renaming of {} source patterns has {} target patterns: it needs 1 or {}",
+                     sources, targets, sources));
+}
+
+void check(const PrefixChange& change) {
+  if (change.prefix_to_add.empty() != change.prefix_to_remove.empty()) return;
+  refuse("it needs one of 'prefix_to_add' and 'prefix_to_remove'");
+}
+
+void check(const GroupWeightRename& group) {
+  check_list("source", group.source_patterns, false);
+  check_list("target", group.target_patterns, false);
+  if (group.source_patterns.size() == group.target_patterns.size()) return;
+  refuse(fmt::format("a group of renames has {} source and {} target patterns: it needs pairs",
+                     group.source_patterns.size(), group.target_patterns.size()));
+}
+
+void check(const IndexOffsetWeightRename& rename) {
+  if (rename.source_pattern.empty()) refuse("its source pattern is empty");
 }
 
 void check(const WeightConverter& converter) {
-  check_list("source", converter.source_patterns);
-  check_list("target", converter.target_patterns);
+  check_list("source", converter.source_patterns, false);
+  check_list("target", converter.target_patterns, false);
   for (const auto& operation : converter.operations) {
     if (operation == nullptr) refuse("an operation is null");
   }
-}
-
-std::string_view type_name(const WeightTransform& transform) {
-  return std::holds_alternative<WeightRenaming>(transform) ? "WeightRenaming" : "WeightConverter";
 }
 
 void check_transform(const WeightTransform& transform) {
@@ -55,33 +65,10 @@ void check_transform(const WeightTransform& transform) {
   const TransformMatcher compiles(transform, Pattern::Use::check);
 }
 
-WeightTransform reversed_transform(const WeightTransform& transform) {
-  if (const auto* renaming = std::get_if<WeightRenaming>(&transform)) {
-    return WeightRenaming{renaming->target_patterns, renaming->source_patterns, renaming->required};
-  }
-  const auto& converter = std::get<WeightConverter>(transform);
-  WeightConverter reversed{
-      converter.target_patterns, converter.source_patterns, {}, converter.required};
-  for (auto op = converter.operations.rbegin(); op != converter.operations.rend(); ++op) {
-    reversed.operations.push_back((*op)->reverse());
-  }
-  return reversed;
-}
-
-/// FNV-1a, 64 bits.
-uint64_t fnv1a(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 0x100000001b3u;
-  }
-  return hash;
-}
-
 }  // namespace
 
-Mapping::Mapping(std::string name, std::vector<WeightTransform> transforms)
-    : name_(std::move(name)), transforms_(std::move(transforms)) {
+Mapping::Mapping(std::string name, std::vector<WeightTransform> transforms, MappingRules rules)
+    : name_(std::move(name)), transforms_(std::move(transforms)), rules_(std::move(rules)) {
   for (size_t i = 0; i < transforms_.size(); ++i) {
     try {
       check_transform(transforms_[i]);
@@ -95,11 +82,10 @@ Mapping::Mapping(std::string name, std::vector<WeightTransform> transforms)
 Mapping Mapping::reversed() const {
   std::vector<WeightTransform> transforms;
   for (auto t = transforms_.rbegin(); t != transforms_.rend(); ++t) {
-    transforms.push_back(reversed_transform(*t));
+    transforms.push_back(weightloom::reversed(*t));
   }
   try {
-    Mapping reversed(name_, std::move(transforms));
-    reversed.aliases_ = aliases_;
+    Mapping reversed(name_, std::move(transforms), rules_);
     reversed.renames_first_ = !renames_first_;
     return reversed;
   } catch (const Error& error) {
@@ -107,6 +93,21 @@ Mapping Mapping::reversed() const {
   }
 }
 
-std::string Mapping::hash() const { return fmt::format("{:016x}", fnv1a(to_json())); }
+Mapping Mapping::with_only(std::span<const int64_t> places) const {
+  Mapping kept = *this;
+  kept.transforms_.clear();
+  for (const int64_t place : places) {
+    kept.transforms_.push_back(transforms_.at(static_cast<size_t>(place)));
+  }
+  return kept;
+}
+
+Mapping Mapping::followed_by(std::span<const WeightTransform> more) const {
+  Mapping longer = *this;
+  longer.transforms_.insert(longer.transforms_.end(), more.begin(), more.end());
+  return longer;
+}
+
+std::string Mapping::hash() const { return to_hex(fnv1a64(to_json())); }
 
 }  // namespace weightloom

@@ -1,6 +1,6 @@
 // A mapping: the name rules and operations that lead from hub names to runtime names, as a value.
 //
-// JSON form (mappings/*.json, users' own files):
+// JSON form (mappings/*.json, users' own files; docs/mappings.md describes it in full):
 //   {"format": "weightloom.mapping/1", "name": "mixtral", "aliases": ["minimax"], "transforms": [
 //     {"type": "WeightRenaming",
 //      "source_patterns": [".block_sparse_moe."], "target_patterns": [".mlp."]},
@@ -8,42 +8,38 @@
 //      "source_patterns": [".experts.*.w1.weight", ".experts.*.w3.weight"],
 //      "target_patterns": [".experts.gate_up_proj"],
 //      "operations": [{"op": "MergeModulelist", "dim": 0}, {"op": "Concatenate", "dim": 1}]}]}
-// A transform may be "required": true; "renames_first": false marks a reversed mapping.
-//
-// Patterns are regular expressions, searched anywhere; `*.` stands for an index and a dot: on the
-// source side it collects, on the target side it enumerates, on both it is carried over. A pattern
-// that ends in a letter or digit does not match in the middle of a word.
 //
 // Thread safety: immutable values.
 #pragma once
 
-#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
+#include "weightloom/base/dtype.h"
 #include "weightloom/base/export.h"
-#include "weightloom/mapping/operation.h"
+#include "weightloom/mapping/companions.h"
+#include "weightloom/mapping/operation_makers.h"
+#include "weightloom/mapping/transform.h"
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
-/// Renames; never claims. One target, or as many as sources.
-struct WeightRenaming {
-  std::vector<std::string> source_patterns;
-  std::vector<std::string> target_patterns;
-  bool required = false;  // matching nothing is an error
+/// Of a cast to one of `when` (empty: any): tensors whose name `pattern` matches get `dtype`
+/// instead. `pattern` is a regular expression, searched anywhere, in which `*` is any text.
+struct DtypeRule {
+  std::string pattern;
+  DType dtype = DType::F32;
+  std::vector<DType> when{};
 };
 
-/// Claims the tensors that its sources match and makes the targets of them.
-struct WeightConverter {
-  std::vector<std::string> source_patterns;
-  std::vector<std::string> target_patterns;
-  std::vector<OperationPtr> operations;
-  bool required = false;
+/// What a mapping says besides its transforms.
+struct MappingRules {
+  std::vector<std::string> aliases{};
+  std::vector<DtypeRule> dtype_rules{};
+  std::vector<CompanionRule> companions{};  // in front of default_companion_rules()
 };
-
-using WeightTransform = std::variant<WeightRenaming, WeightConverter>;
 
 class Mapping {
  public:
@@ -51,13 +47,22 @@ class Mapping {
   Mapping() = default;
   /// Errors: mapping, naming the transform: empty or equal patterns, patterns that do not compile,
   /// counts that do not fit.
-  Mapping(std::string name, std::vector<WeightTransform> transforms);
+  Mapping(std::string name, std::vector<WeightTransform> transforms, MappingRules rules = {});
   /// Errors: mapping, naming `file` and the place: not JSON, a duplicate key, an unknown word.
-  static Mapping parse(std::string_view json, std::string_view file);
+  static Mapping parse(std::string_view json, std::string_view file,
+                       const OperationMakers& operations = OperationMakers::built_in());
 
+  /// As in mapping files and in the registry.
   const std::string& name() const noexcept { return name_; }
-  const std::vector<std::string>& aliases() const noexcept { return aliases_; }
+  /// Other names in the registry.
+  const std::vector<std::string>& aliases() const noexcept { return rules_.aliases; }
+  /// In the order that counts within renamings, and within converters.
   const std::vector<WeightTransform>& transforms() const noexcept { return transforms_; }
+  /// Which tensors a cast leaves in another dtype.
+  const std::vector<DtypeRule>& dtype_rules() const noexcept { return rules_.dtype_rules; }
+  /// How scales go with their weights.
+  const std::vector<CompanionRule>& companions() const noexcept { return rules_.companions; }
+  /// True without transforms.
   bool empty() const noexcept { return transforms_.empty(); }
   /// Renames run before converters (hub → runtime) or after them (a reversed mapping).
   bool renames_first() const noexcept { return renames_first_; }
@@ -67,14 +72,19 @@ class Mapping {
   ///         one text (a class, a quantifier, a choice outside a group), or more sources than
   ///         targets in a renaming.
   Mapping reversed() const;
+  /// This mapping with some of its transforms, by ascending place.
+  Mapping with_only(std::span<const int64_t> places) const;
+  /// This mapping with more transforms after its own.
+  Mapping followed_by(std::span<const WeightTransform> more) const;
   /// The JSON form: one line per transform, stable; its hash (FNV-1a 64, hex) names the mapping.
   std::string to_json() const;
+  /// 16 hexadecimal digits of to_json().
   std::string hash() const;
 
  private:
   std::string name_;
-  std::vector<std::string> aliases_;
   std::vector<WeightTransform> transforms_;
+  MappingRules rules_;
   bool renames_first_ = true;
 };
 

@@ -1,6 +1,4 @@
 // The JSON form of mappings, both ways.
-#include <array>
-#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,6 +6,7 @@
 
 #include "weightloom/mapping/mapping.h"
 #include "weightloom/mapping/operation_internal.h"
+#include "weightloom/mapping/operation_makers_internal.h"
 #include "weightloom/mapping/spelling.h"
 #include "weightloom/mapping/strict_json_internal.h"
 
@@ -15,103 +14,11 @@ namespace weightloom {
 namespace {
 
 using internal::StrictObject;
+using internal::to_json_list;
+using internal::to_json_string;
 using nlohmann::json;
 
 constexpr std::string_view kFormat = "weightloom.mapping/1";
-
-/// An operation's object, with the reading of what its parameters share.
-class OperationReader {
- public:
-  OperationReader(const json& value, std::string where,
-                  std::initializer_list<std::string_view> parameters)
-      : object_(value, std::move(where), ErrorCode::mapping, parameters) {}
-
-  const StrictObject& object() const { return object_; }
-  int dim(const std::string& key) const {
-    const int64_t value = object_.integer(key);
-    if (value < 0 || value > std::numeric_limits<int>::max()) {
-      object_.refuse(fmt::format("'{}' must be 0 or more, not {}", key, value));
-    }
-    return static_cast<int>(value);
-  }
-  std::vector<std::string> texts_if_any(const std::string& key) const {
-    return object_.has(key) ? object_.texts(key) : std::vector<std::string>{};
-  }
-
- private:
-  StrictObject object_;
-};
-
-OperationPtr read_chunk(const json& value, const std::string& where) {
-  const OperationReader reader(value, where, {"op", "dim"});
-  return make_chunk(reader.dim("dim"));
-}
-
-OperationPtr read_split(const json& value, const std::string& where) {
-  const OperationReader reader(value, where, {"op", "dim", "sizes"});
-  return make_split(reader.dim("dim"), reader.object().integers("sizes"));
-}
-
-OperationPtr read_concatenate(const json& value, const std::string& where) {
-  const OperationReader reader(value, where, {"op", "dim", "sizes"});
-  const bool sized = reader.object().has("sizes");
-  return make_concatenate(reader.dim("dim"),
-                          sized ? reader.object().integers("sizes") : std::vector<int64_t>{});
-}
-
-OperationPtr read_interleave(const json& value, const std::string& where) {
-  const OperationReader reader(value, where, {"op", "dim", "inverse"});
-  return make_interleave(reader.dim("dim"), reader.object().flag("inverse", false));
-}
-
-OperationPtr read_merge_modulelist(const json& value, const std::string& where) {
-  const OperationReader reader(value, where, {"op", "dim", "count"});
-  return make_merge_modulelist(reader.dim("dim"), reader.texts_if_any("count"));
-}
-
-OperationPtr read_split_modulelist(const json& value, const std::string& where) {
-  const OperationReader reader(value, where, {"op", "dim", "count"});
-  return make_split_modulelist(reader.dim("dim"), reader.texts_if_any("count"));
-}
-
-OperationPtr read_transpose(const json& value, const std::string& where) {
-  const OperationReader reader(value, where, {"op", "dim0", "dim1", "check_dims"});
-  return make_transpose(reader.dim("dim0"), reader.dim("dim1"),
-                        reader.object().flag("check_dims", false));
-}
-
-OperationPtr read_permute_for_rope(const json& value, const std::string& where) {
-  const OperationReader reader(
-      value, where, {"op", "num_heads", "subconfig_key", "permute_layer_names", "inverse"});
-  const StrictObject& object = reader.object();
-  RopeParameters rope;
-  rope.num_heads_key = "num_attention_heads";
-  if (object.has("num_heads")) {
-    const bool is_key = object.at("num_heads").is_string();
-    rope.num_heads_key = is_key ? object.text("num_heads") : "";
-    rope.num_heads = is_key ? 0 : object.integer("num_heads");
-  }
-  if (object.has("subconfig_key")) rope.subconfig_key = object.text("subconfig_key");
-  rope.permute_layer_names = reader.texts_if_any("permute_layer_names");
-  rope.inverse = object.flag("inverse", false);
-  return make_permute_for_rope(std::move(rope));
-}
-
-struct OperationForm {
-  std::string_view name;
-  OperationPtr (*read)(const json&, const std::string&);
-};
-
-constexpr std::array<OperationForm, 8> kOperations = {{
-    {"Chunk", read_chunk},
-    {"Split", read_split},
-    {"Concatenate", read_concatenate},
-    {"Interleave", read_interleave},
-    {"MergeModulelist", read_merge_modulelist},
-    {"SplitModulelist", read_split_modulelist},
-    {"Transpose", read_transpose},
-    {"PermuteForRope", read_permute_for_rope},
-}};
 
 [[noreturn]] void refuse_name(const std::string& where, std::string_view what,
                               const std::string& name, const std::vector<std::string>& known) {
@@ -123,102 +30,260 @@ constexpr std::array<OperationForm, 8> kOperations = {{
                                        : std::string("spelling counts")));
 }
 
-OperationPtr read_operation(const json& value, const std::string& where) {
-  if (!value.is_object() || !value.contains("op") || !value["op"].is_string()) {
-    throw Error(ErrorCode::mapping, fmt::format("{}: must be an object with a string 'op'", where));
+/// Reads transforms; operations as `makers` say.
+class TransformReader {
+ public:
+  explicit TransformReader(const OperationMakers& makers) : makers_(makers) {}
+
+  WeightTransform read(const json& value, const std::string& where) const {
+    if (!value.is_object() || !value.contains("type") || !value["type"].is_string()) {
+      throw Error(ErrorCode::mapping,
+                  fmt::format("{}: must be an object with a string 'type'", where));
+    }
+    const auto type = value["type"].get<std::string>();
+    if (type == "WeightRenaming") return read_renaming(value, where);
+    if (type == "PrefixChange") return read_prefix_change(value, where);
+    if (type == "GroupWeightRename") return read_group(value, where);
+    if (type == "IndexOffsetWeightRename") return read_offset(value, where);
+    if (type == "WeightConverter") return read_converter(value, where);
+    refuse_name(where, "transform type", type,
+                {"WeightRenaming", "PrefixChange", "GroupWeightRename", "IndexOffsetWeightRename",
+                 "WeightConverter"});
   }
-  const auto name = value["op"].get<std::string>();
-  std::vector<std::string> known;
-  for (const auto& form : kOperations) {
-    if (form.name == name) return form.read(value, where);
-    known.emplace_back(form.name);
+
+ private:
+  static StrictObject object_of(const json& value, const std::string& where,
+                                std::vector<std::string_view> keys) {
+    keys.insert(keys.end(), {"type", "required", "scope"});
+    return {value, where, ErrorCode::mapping, keys};
   }
-  refuse_name(where, "operation", name, known);
+
+  static bool required(const StrictObject& object) { return object.flag("required", false); }
+
+  static std::optional<Scope> scope(const StrictObject& object) {
+    if (!object.has("scope")) return std::nullopt;
+    const StrictObject scope(object.at("scope"), object.where() + ": scope", ErrorCode::mapping,
+                             {"prefix", "base_model_prefix"});
+    return Scope{scope.text("prefix"),
+                 scope.has("base_model_prefix") ? scope.text("base_model_prefix") : ""};
+  }
+
+  static WeightTransform read_renaming(const json& value, const std::string& where) {
+    const auto object = object_of(value, where, {"source_patterns", "target_patterns"});
+    return WeightRenaming{object.texts("source_patterns"), object.texts("target_patterns"),
+                          required(object), scope(object)};
+  }
+
+  static WeightTransform read_prefix_change(const json& value, const std::string& where) {
+    const auto object =
+        object_of(value, where, {"prefix_to_add", "prefix_to_remove", "model_prefix"});
+    const auto text = [&](const char* key) { return object.has(key) ? object.text(key) : ""; };
+    return PrefixChange{text("prefix_to_add"), text("prefix_to_remove"), text("model_prefix"),
+                        required(object), scope(object)};
+  }
+
+  static WeightTransform read_group(const json& value, const std::string& where) {
+    const auto object = object_of(value, where, {"source_patterns", "target_patterns"});
+    return GroupWeightRename{object.texts("source_patterns"), object.texts("target_patterns"),
+                             required(object), scope(object)};
+  }
+
+  static WeightTransform read_offset(const json& value, const std::string& where) {
+    const auto object = object_of(value, where, {"source_pattern", "target_pattern", "offset"});
+    return IndexOffsetWeightRename{object.text("source_pattern"), object.text("target_pattern"),
+                                   object.integer("offset"), required(object), scope(object)};
+  }
+
+  WeightTransform read_converter(const json& value, const std::string& where) const {
+    const auto object =
+        object_of(value, where, {"source_patterns", "target_patterns", "operations"});
+    WeightConverter converter{object.texts("source_patterns"),
+                              object.texts("target_patterns"),
+                              {},
+                              required(object),
+                              scope(object)};
+    const json& operations = object.list("operations");
+    for (size_t i = 0; i < operations.size(); ++i) {
+      converter.operations.push_back(
+          read_operation_at(operations[i], fmt::format("{}.operations[{}]", where, i)));
+    }
+    return converter;
+  }
+
+  /// A maker's own refusal, with the place in the file before it.
+  OperationPtr read_operation_at(const json& value, const std::string& where) const {
+    try {
+      return read_operation(value, where);
+    } catch (const Error& error) {
+      if (std::string_view(error.what()).starts_with(where)) throw;
+      throw Error(error.code(), fmt::format("{}: {}", where, error.what()));
+    }
+  }
+
+  OperationPtr read_operation(const json& value, const std::string& where) const {
+    if (!value.is_object() || !value.contains("op") || !value["op"].is_string()) {
+      throw Error(ErrorCode::mapping,
+                  fmt::format("{}: must be an object with a string 'op'", where));
+    }
+    const auto name = value["op"].get<std::string>();
+    const OperationMaker* maker = makers_.find(name);
+    if (maker == nullptr) refuse_name(where, "operation", name, makers_.names());
+    std::vector<std::string_view> keys(maker->parameters.begin(), maker->parameters.end());
+    keys.emplace_back("op");
+    const OperationParameters::Json object{{value, where, ErrorCode::mapping, keys}};
+    return maker->make(OperationParameters(object));
+  }
+
+  const OperationMakers& makers_;
+};
+
+DType read_dtype(const StrictObject& object, const std::string& text) {
+  const auto dtype = parse_dtype(text);
+  if (!dtype) object.refuse(fmt::format("'{}' is no dtype, such as F32 or BF16", text));
+  return *dtype;
 }
 
-/// A maker's own refusal, with the place in the file before it.
-OperationPtr read_operation_at(const json& value, const std::string& where) {
-  try {
-    return read_operation(value, where);
-  } catch (const Error& error) {
-    if (std::string_view(error.what()).starts_with(where)) throw;
-    throw Error(error.code(), fmt::format("{}: {}", where, error.what()));
+std::vector<DtypeRule> read_dtype_rules(const StrictObject& root) {
+  std::vector<DtypeRule> rules;
+  for (const json& item : root.list("dtype_rules")) {
+    const StrictObject object(item, fmt::format("{}: dtype_rules[{}]", root.where(), rules.size()),
+                              ErrorCode::mapping, {"pattern", "dtype", "when"});
+    DtypeRule rule{object.text("pattern"), read_dtype(object, object.text("dtype"))};
+    if (object.has("when")) {
+      for (const auto& text : object.texts("when")) rule.when.push_back(read_dtype(object, text));
+    }
+    rules.push_back(std::move(rule));
   }
+  return rules;
 }
 
-WeightRenaming read_renaming(const json& value, const std::string& where) {
-  const StrictObject object(value, where, ErrorCode::mapping,
-                            {"type", "source_patterns", "target_patterns", "required"});
-  return {object.texts("source_patterns"), object.texts("target_patterns"),
-          object.flag("required", false)};
+/// A block size: a positive number, or "whole".
+int64_t read_block(const StrictObject& object, const json& value) {
+  const auto size = internal::to_integer(value);
+  if (size && *size > 0) return *size;
+  if (value.is_string() && value.get<std::string>() == "whole") return kWholeDim;
+  object.refuse(
+      "'block' must be a key of config.json, or a list of positive numbers and \"whole\"");
 }
 
-WeightConverter read_converter(const json& value, const std::string& where) {
-  const StrictObject object(
-      value, where, ErrorCode::mapping,
-      {"type", "source_patterns", "target_patterns", "operations", "required"});
-  WeightConverter converter{object.texts("source_patterns"),
-                            object.texts("target_patterns"),
-                            {},
-                            object.flag("required", false)};
-  const json& operations = object.list("operations");
-  for (size_t i = 0; i < operations.size(); ++i) {
-    converter.operations.push_back(
-        read_operation_at(operations[i], fmt::format("{}.operations[{}]", where, i)));
+std::vector<CompanionRule> read_companions(const StrictObject& root) {
+  std::vector<CompanionRule> rules;
+  for (const json& item : root.list("companions")) {
+    const StrictObject object(item, fmt::format("{}: companions[{}]", root.where(), rules.size()),
+                              ErrorCode::mapping, {"suffix", "block"});
+    CompanionRule rule{object.text("suffix")};
+    if (rule.suffix.empty()) object.refuse("'suffix' is empty");
+    if (object.at("block").is_string()) {
+      rule.block_key = object.text("block");
+    } else {
+      for (const json& size : object.list("block")) rule.block.push_back(read_block(object, size));
+    }
+    rules.push_back(std::move(rule));
   }
-  return converter;
+  return rules;
 }
 
-WeightTransform read_transform(const json& value, const std::string& where) {
-  if (!value.is_object() || !value.contains("type") || !value["type"].is_string()) {
-    throw Error(ErrorCode::mapping,
-                fmt::format("{}: must be an object with a string 'type'", where));
+/// What ends every transform's object.
+std::string ending(const std::optional<Scope>& scope, bool required) {
+  std::string text;
+  if (scope) {
+    text += R"(, "scope": {"prefix": )" + to_json_string(scope->prefix);
+    if (!scope->base_model_prefix.empty()) {
+      text += R"(, "base_model_prefix": )" + to_json_string(scope->base_model_prefix);
+    }
+    text += "}";
   }
-  const auto type = value["type"].get<std::string>();
-  if (type == "WeightRenaming") return read_renaming(value, where);
-  if (type == "WeightConverter") return read_converter(value, where);
-  refuse_name(where, "transform type", type, {"WeightRenaming", "WeightConverter"});
+  return required ? text + R"(, "required": true)" : text;
 }
 
-std::string patterns_json(const std::vector<std::string>& sources,
-                          const std::vector<std::string>& targets, bool required) {
+template <typename Transform>
+std::string patterns_json(const Transform& t) {
   return fmt::format(R"("source_patterns": {}, "target_patterns": {}{})",
-                     internal::to_json_list(sources), internal::to_json_list(targets),
-                     required ? R"(, "required": true)" : "");
+                     to_json_list(t.source_patterns), to_json_list(t.target_patterns),
+                     ending(t.scope, t.required));
 }
 
-std::string to_json(const WeightRenaming& t) {
-  return fmt::format(R"({{"type": "WeightRenaming", {}}})",
-                     patterns_json(t.source_patterns, t.target_patterns, t.required));
+std::string body(const WeightRenaming& t) { return patterns_json(t); }
+
+std::string body(const PrefixChange& t) {
+  const bool adds = !t.prefix_to_add.empty();
+  const std::string model =
+      t.model_prefix.empty() ? "" : R"(, "model_prefix": )" + to_json_string(t.model_prefix);
+  return fmt::format(R"("prefix_to_{}": {}{}{})", adds ? "add" : "remove",
+                     to_json_string(adds ? t.prefix_to_add : t.prefix_to_remove), model,
+                     ending(t.scope, t.required));
 }
 
-std::string to_json(const WeightConverter& t) {
+std::string body(const GroupWeightRename& t) { return patterns_json(t); }
+
+std::string body(const IndexOffsetWeightRename& t) {
+  return fmt::format(R"("source_pattern": {}, "target_pattern": {}, "offset": {}{})",
+                     to_json_string(t.source_pattern), to_json_string(t.target_pattern), t.offset,
+                     ending(t.scope, t.required));
+}
+
+std::string body(const WeightConverter& t) {
   std::vector<std::string> operations;
   for (const auto& operation : t.operations) operations.push_back(operation->to_json());
-  return fmt::format(R"({{"type": "WeightConverter", {}, "operations": [{}]}})",
-                     patterns_json(t.source_patterns, t.target_patterns, t.required),
-                     fmt::join(operations, ", "));
+  return fmt::format(R"({}, "operations": [{}])", patterns_json(t), fmt::join(operations, ", "));
+}
+
+std::string to_json(const WeightTransform& transform) {
+  return fmt::format(R"({{"type": "{}", {}}})", type_name(transform),
+                     std::visit([](const auto& t) { return body(t); }, transform));
+}
+
+std::string to_json(const DtypeRule& rule) {
+  std::vector<std::string> when;
+  for (const DType dtype : rule.when) when.emplace_back(to_string(dtype));
+  return fmt::format(R"({{"pattern": {}, "dtype": "{}"{}}})", to_json_string(rule.pattern),
+                     to_string(rule.dtype),
+                     when.empty() ? "" : fmt::format(R"(, "when": {})", to_json_list(when)));
+}
+
+std::string to_json(const CompanionRule& rule) {
+  std::vector<std::string> sizes;
+  for (const int64_t size : rule.block) {
+    sizes.push_back(size == kWholeDim ? R"("whole")" : std::to_string(size));
+  }
+  return fmt::format(R"({{"suffix": {}, "block": {}}})", to_json_string(rule.suffix),
+                     rule.block_key.empty() ? fmt::format("[{}]", fmt::join(sizes, ", "))
+                                            : to_json_string(rule.block_key));
+}
+
+template <typename Rule>
+std::string list_json(std::string_view key, const std::vector<Rule>& rules) {
+  if (rules.empty()) return "";
+  std::vector<std::string> texts;
+  for (const Rule& rule : rules) texts.push_back(to_json(rule));
+  return fmt::format(R"(, "{}": [{}])", key, fmt::join(texts, ", "));
 }
 
 }  // namespace
 
-Mapping Mapping::parse(std::string_view json_text, std::string_view file) {
+Mapping Mapping::parse(std::string_view json_text, std::string_view file,
+                       const OperationMakers& operations) {
   const json root = internal::parse_json_object(json_text, file, ErrorCode::mapping);
-  const StrictObject object(root, std::string(file), ErrorCode::mapping,
-                            {"format", "name", "aliases", "renames_first", "transforms"});
+  const StrictObject object(
+      root, std::string(file), ErrorCode::mapping,
+      {"format", "name", "aliases", "dtype_rules", "companions", "renames_first", "transforms"});
   if (object.text("format") != kFormat) {
     object.refuse(
         fmt::format("format is '{}', but needs to be '{}'", object.text("format"), kFormat));
   }
+  const TransformReader reader(operations);
   std::vector<WeightTransform> transforms;
   const json& list = object.list("transforms");
   for (size_t i = 0; i < list.size(); ++i) {
-    transforms.push_back(read_transform(list[i], fmt::format("{}: transforms[{}]", file, i)));
+    transforms.push_back(reader.read(list[i], fmt::format("{}: transforms[{}]", file, i)));
   }
+  MappingRules rules;
+  if (object.has("aliases")) rules.aliases = object.texts("aliases");
+  if (object.has("dtype_rules")) rules.dtype_rules = read_dtype_rules(object);
+  if (object.has("companions")) rules.companions = read_companions(object);
   try {
-    Mapping mapping(object.text("name"), std::move(transforms));
+    Mapping mapping(object.text("name"), std::move(transforms), std::move(rules));
     if (mapping.name_.empty()) object.refuse("'name' is empty");
-    if (object.has("aliases")) mapping.aliases_ = object.texts("aliases");
     mapping.renames_first_ = object.flag("renames_first", true);
     return mapping;
   } catch (const Error& error) {
@@ -228,14 +293,13 @@ Mapping Mapping::parse(std::string_view json_text, std::string_view file) {
 }
 
 std::string Mapping::to_json() const {
-  std::string text =
-      fmt::format(R"({{"format": "{}", "name": {})", kFormat, internal::to_json_string(name_));
-  if (!aliases_.empty()) text += R"(, "aliases": )" + internal::to_json_list(aliases_);
+  std::string text = fmt::format(R"({{"format": "{}", "name": {})", kFormat, to_json_string(name_));
+  if (!aliases().empty()) text += R"(, "aliases": )" + to_json_list(aliases());
+  text += list_json("dtype_rules", dtype_rules()) + list_json("companions", companions());
   if (!renames_first_) text += R"(, "renames_first": false)";
   text += R"(, "transforms": [)";
   for (size_t i = 0; i < transforms_.size(); ++i) {
-    text += i == 0 ? "\n  " : ",\n  ";
-    text += std::visit([](const auto& t) { return weightloom::to_json(t); }, transforms_[i]);
+    text += (i == 0 ? "\n  " : ",\n  ") + weightloom::to_json(transforms_[i]);
   }
   return text + "]}\n";
 }

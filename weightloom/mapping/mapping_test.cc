@@ -69,14 +69,18 @@ TEST(MappingJson, ReversedMappingsAreWrittenAndReadToo) {
 
 TEST(MappingJson, EveryOperationSurvivesTheTrip) {
   const Mapping mapping(
-      "m", {converter({"a"}, {"b"},
-                      {make_chunk(1), make_split(0, {1, 2}), make_concatenate(0, {3, 4}),
-                       make_interleave(1, true), make_merge_modulelist(0, {"n"}),
-                       make_split_modulelist(2), make_transpose(0, 2, true),
-                       make_permute_for_rope({.num_heads_key = "h",
-                                              .subconfig_key = "vision_config",
-                                              .permute_layer_names = {"q", "k"},
-                                              .inverse = true})})});
+      "m",
+      {converter(
+          {"a"}, {"b"},
+          {make_chunk(1), make_split(0, {1, 2}), make_concatenate(0, {3, 4}),
+           make_interleave(1, true), make_merge_modulelist(0, {"n"}), make_chunk(0, "parts"),
+           make_concatenate(1, {}, "parts|2*n"), make_split(0, {"heads*head_dim", 3}),
+           make_split_modulelist(2), make_transpose(0, 2), make_checked_transpose(0, 1, {"n", 4}),
+           make_permute_for_rope({.num_heads = "h",
+                                  .subconfig_key = "vision_config",
+                                  .permute_layer_names = {"q", "k"},
+                                  .inverse = true}),
+           make_permute_for_rope({.num_heads_of = {{"k_proj", "kv"}, {"q_proj", 4}}})})});
   EXPECT_EQ(Mapping::parse(mapping.to_json(), "m.json").to_json(), mapping.to_json());
 }
 
@@ -113,7 +117,8 @@ TEST(MappingJson, RefusesUnknownWordsWithASuggestion) {
   EXPECT_THAT(refusal_of_operation(R"({"op": "Chunks", "dim": 0})"),
               HasSubstr("transforms[0].operations[0]: there is no operation 'Chunks', did you mean "
                         "'Chunk'?"));
-  EXPECT_THAT(refusal_of_operation(R"({"op": "Reshape"})"), HasSubstr("there are Chunk, Split"));
+  EXPECT_THAT(refusal_of_operation(R"({"op": "Reshape"})"),
+              HasSubstr("there are Chunk, Concatenate"));
   EXPECT_THAT(refusal_of_operation(R"({"op": "Chunk", "dims": 0})"),
               HasSubstr("unknown key 'dims': did you mean 'dim'?"));
 }

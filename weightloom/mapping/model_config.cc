@@ -43,6 +43,20 @@ std::vector<std::string> texts_or_empty(const nlohmann::json& json, const char* 
   return texts;
 }
 
+/// What stands at a path of keys; null if there is nothing.
+const nlohmann::json* find(const nlohmann::json& root, std::string_view path) {
+  const nlohmann::json* at = &root;
+  while (true) {
+    const size_t dot = path.find('.');
+    if (!at->is_object()) return nullptr;
+    const auto found = at->find(path.substr(0, dot));
+    if (found == at->end()) return nullptr;
+    at = &*found;
+    if (dot == path.npos) return at;
+    path.remove_prefix(dot + 1);
+  }
+}
+
 }  // namespace
 
 struct ModelConfig::Json {
@@ -61,22 +75,25 @@ ModelConfig ModelConfig::parse(std::string_view json, std::string_view file) {
   return config;
 }
 
-std::optional<int64_t> ModelConfig::integer(std::string_view key,
-                                            std::string_view subconfig) const {
+std::optional<int64_t> ModelConfig::at(std::string_view path, std::string_view subconfig) const {
   if (!present_) return std::nullopt;
-  const nlohmann::json* object = &json_->root;
-  if (!subconfig.empty()) {
-    const auto sub = object->find(subconfig);
-    if (sub == object->end() || !sub->is_object()) return std::nullopt;
-    object = &*sub;
-  }
-  const auto found = object->find(key);
-  return found == object->end() ? std::nullopt : internal::to_integer(*found);
+  const nlohmann::json* object = subconfig.empty() ? &json_->root : find(json_->root, subconfig);
+  const nlohmann::json* found = object == nullptr ? nullptr : find(*object, path);
+  const bool is_plain_key = subconfig.empty() && path.find('.') == path.npos;
+  if (found == nullptr && is_plain_key) return at(path, "text_config");
+  return found == nullptr ? std::nullopt : internal::to_integer(*found);
 }
 
-std::optional<int64_t> ModelConfig::text_integer(std::string_view key) const {
-  const auto in_root = integer(key);
-  return in_root ? in_root : integer(key, "text_config");
+std::optional<std::vector<int64_t>> ModelConfig::integers_at(std::string_view path) const {
+  const nlohmann::json* found = present_ ? find(json_->root, path) : nullptr;
+  if (found == nullptr || !found->is_array()) return std::nullopt;
+  std::vector<int64_t> integers;
+  for (const auto& item : *found) {
+    const auto integer = internal::to_integer(item);
+    if (!integer) return std::nullopt;
+    integers.push_back(*integer);
+  }
+  return integers;
 }
 
 }  // namespace weightloom

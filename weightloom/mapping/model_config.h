@@ -23,10 +23,11 @@ class ModelConfig {
   bool present() const noexcept { return present_; }
   const std::string& model_type() const noexcept { return model_type_; }  // "" if absent
   const std::vector<std::string>& architectures() const noexcept { return architectures_; }
-  /// An integer under `subconfig`.`key` (`subconfig` empty: the root); nothing if there is none.
-  std::optional<int64_t> integer(std::string_view key, std::string_view subconfig = "") const;
-  /// As integer(key), in the root and else in "text_config".
-  std::optional<int64_t> text_integer(std::string_view key) const;
+  /// An integer at a path of keys ("vision_config.num_heads") below `subconfig` (empty: the root).
+  /// Without a dot and a subconfig, the root is searched and then "text_config".
+  std::optional<int64_t> at(std::string_view path, std::string_view subconfig = "") const;
+  /// A list of integers at a path of keys; nothing if there is none.
+  std::optional<std::vector<int64_t>> integers_at(std::string_view path) const;
 
  private:
   struct Json;

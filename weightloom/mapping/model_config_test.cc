@@ -14,8 +14,8 @@ TEST(ModelConfig, WithoutAFileGivesNothing) {
   const ModelConfig none;
   EXPECT_FALSE(none.present());
   EXPECT_EQ(none.model_type(), "");
-  EXPECT_EQ(none.integer("num_experts"), std::nullopt);
-  EXPECT_EQ(none.text_integer("num_experts"), std::nullopt);
+  EXPECT_EQ(none.at("num_experts"), std::nullopt);
+  EXPECT_EQ(none.at("num_experts"), std::nullopt);
 }
 
 TEST(ModelConfig, GivesWhatIsDeclared) {
@@ -25,11 +25,21 @@ TEST(ModelConfig, GivesWhatIsDeclared) {
   EXPECT_TRUE(config.present());
   EXPECT_EQ(config.model_type(), "m");
   EXPECT_THAT(config.architectures(), ElementsAre("A", "B"));
-  EXPECT_EQ(config.integer("heads"), 4);
-  EXPECT_EQ(config.integer("heads", "text_config"), 8);
-  EXPECT_EQ(config.text_integer("heads"), 4);
-  EXPECT_EQ(config.text_integer("experts"), 3);
-  EXPECT_EQ(config.integer("experts"), std::nullopt);
+  EXPECT_EQ(config.at("heads"), 4);
+  EXPECT_EQ(config.at("heads", "text_config"), 8);
+  EXPECT_EQ(config.at("text_config.heads"), 8);
+  EXPECT_EQ(config.at("experts"), 3);  // of the text model
+  EXPECT_EQ(config.at("heads.deeper"), std::nullopt);
+  EXPECT_EQ(config.at("experts", "vision_config"), std::nullopt);
+}
+
+TEST(ModelConfig, GivesListsOfIntegers) {
+  const auto config = ModelConfig::parse(
+      R"({"q": {"block": [128, 64], "mixed": [1, "a"], "none": null}})", "config.json");
+  EXPECT_EQ(config.integers_at("q.block"), (std::vector<int64_t>{128, 64}));
+  for (const char* path : {"q.mixed", "q.none", "q", "block", "q.block.0"}) {
+    EXPECT_EQ(config.integers_at(path), std::nullopt) << path;
+  }
 }
 
 TEST(ModelConfig, DoesNotTakeOtherKindsForIntegers) {
@@ -37,7 +47,7 @@ TEST(ModelConfig, DoesNotTakeOtherKindsForIntegers) {
       R"({"a": "4", "b": 4.0, "c": [4], "d": true, "e": 18446744073709551615, "model_type": null})",
       "config.json");
   for (const char* key : {"a", "b", "c", "d", "e"}) {
-    EXPECT_EQ(config.integer(key), std::nullopt) << key;
+    EXPECT_EQ(config.at(key), std::nullopt) << key;
   }
   EXPECT_EQ(config.model_type(), "");
 }
@@ -46,7 +56,7 @@ TEST(ModelConfig, ReadsTheNumbersThatOnlyPythonWrites) {
   const auto config = ModelConfig::parse(
       R"({"limit": [0.0, Infinity], "low": -Infinity, "n": NaN, "text": "NaN \" Infinity", "k": 1})",
       "config.json");
-  EXPECT_EQ(config.integer("k"), 1);
+  EXPECT_EQ(config.at("k"), 1);
 }
 
 TEST(ModelConfig, RefusesWhatIsNoObjectOrDoublyKeyed) {

@@ -14,11 +14,61 @@ std::optional<ListLength> ConversionOperation::list_length(const ModelConfig&) c
   return std::nullopt;
 }
 
-namespace internal {
+OnBlocks ConversionOperation::on_blocks(const std::vector<Slot>&, const BlockShape&,
+                                        const OperationContext&) const {
+  refuse_operation("companion_refused",
+                   fmt::format("{}: what it does to whole blocks is not known", name()));
+}
 
-void refuse(std::string_view code, const std::string& message) {
+void refuse_operation(std::string_view code, const std::string& message) {
   throw Error(ErrorCode::plan, message, "",
               {{Severity::error, std::string(code), "", "", message}});
+}
+
+namespace internal {
+namespace {
+
+class Identity final : public ConversionOperation {
+ public:
+  std::string name() const override { return "Identity"; }
+  std::vector<Slot> apply(std::vector<Slot> slots, const OperationContext&) const override {
+    return slots;
+  }
+  OperationPtr reverse() const override { return make_identity(); }
+  std::string to_json() const override { return R"({"op": "Identity"})"; }
+};
+
+}  // namespace
+
+OperationPtr make_identity() { return std::make_shared<Identity>(); }
+
+std::vector<int64_t> values_of(std::string_view operation, const std::vector<ConfigNumber>& numbers,
+                               const ModelConfig& config) {
+  std::vector<int64_t> values;
+  for (const ConfigNumber& number : numbers) {
+    const auto value = number.value(config);
+    if (!value) {
+      refuse_operation("operation_refused", fmt::format("{}: config.json gives no number for '{}'",
+                                                        operation, number.text()));
+    }
+    values.push_back(*value);
+  }
+  return values;
+}
+
+void require_whole_blocks(std::string_view operation, const std::vector<int64_t>& part_sizes,
+                          int dim, const BlockShape& block) {
+  const int64_t size = block[static_cast<size_t>(dim)];
+  for (size_t i = 0; i + 1 < part_sizes.size(); ++i) {
+    if (size != kWholeDim && part_sizes[i] % size == 0) continue;
+    refuse_operation(
+        "companion_refused",
+        size == kWholeDim
+            ? fmt::format("{}: one scale is for the whole of dim {}, which is joined or cut there",
+                          operation, dim)
+            : fmt::format("{}: {} along dim {} are not whole blocks of {}", operation,
+                          part_sizes[i], dim, size));
+  }
 }
 
 void require_dim(std::string_view operation, int dim) {
@@ -28,20 +78,21 @@ void require_dim(std::string_view operation, int dim) {
 
 int64_t size_of_dim(std::string_view operation, const Layout& layout, int dim) {
   if (dim >= layout.rank()) {
-    refuse("shape_mismatch", fmt::format("{}: there is no dim {} in a tensor of shape {}",
-                                         operation, dim, to_string(layout.shape())));
+    refuse_operation("shape_mismatch", fmt::format("{}: there is no dim {} in a tensor of shape {}",
+                                                   operation, dim, to_string(layout.shape())));
   }
   return layout.shape()[static_cast<size_t>(dim)];
 }
 
 Layout only_tensor(std::string_view operation, std::vector<Slot> slots) {
   if (slots.size() != 1) {
-    refuse("operation_refused",
-           fmt::format("{} takes one tensor, but was given {}", operation, slots.size()));
+    refuse_operation("operation_refused",
+                     fmt::format("{} takes one tensor, but was given {}", operation, slots.size()));
   }
   if (slots.front().items.size() != 1) {
-    refuse("operation_refused", fmt::format("{} takes one tensor, but was given a list of {}",
-                                            operation, slots.front().items.size()));
+    refuse_operation("operation_refused",
+                     fmt::format("{} takes one tensor, but was given a list of {}", operation,
+                                 slots.front().items.size()));
   }
   return std::move(slots.front().items.front());
 }
@@ -55,10 +106,11 @@ void require_equal_shapes(std::string_view operation, const std::vector<Layout>&
       wanted[static_cast<size_t>(free_dim)] = shape[static_cast<size_t>(free_dim)];
     }
     if (shape == wanted) continue;
-    refuse("shape_mismatch",
-           fmt::format("{}: tensor {} has shape {}, but tensor 0 has {}{}", operation, i,
-                       to_string(shape), to_string(layouts.front().shape()),
-                       free_dim < 0 ? "" : fmt::format(" (only dim {} may differ)", free_dim)));
+    refuse_operation(
+        "shape_mismatch",
+        fmt::format("{}: tensor {} has shape {}, but tensor 0 has {}{}", operation, i,
+                    to_string(shape), to_string(layouts.front().shape()),
+                    free_dim < 0 ? "" : fmt::format(" (only dim {} may differ)", free_dim)));
   }
 }
 
@@ -77,6 +129,12 @@ std::vector<Slot> slots_of_parts(std::vector<Layout> parts, const OperationConte
 
 std::string to_json_list(const std::vector<int64_t>& sizes) {
   return fmt::format("[{}]", fmt::join(sizes, ", "));
+}
+
+std::string to_json_list(const std::vector<ConfigNumber>& numbers) {
+  std::vector<std::string> texts;
+  for (const ConfigNumber& number : numbers) texts.push_back(number.to_json());
+  return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
 std::string to_json_string(std::string_view text) {

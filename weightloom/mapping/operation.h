@@ -6,6 +6,10 @@
 // all slots and gives all slots; at the end there is one slot per target pattern, holding a list
 // where that pattern enumerates over `*`.
 //
+// Sizes and counts are numbers or keys of config.json (config_number.h): declared, never taken from
+// shapes. Own operations derive from ConversionOperation; operation_makers.h gives them a JSON
+// form.
+//
 // Source: the specification "Dynamic weight loading", section on conversion operations.
 // Thread safety: immutable; shared by pointer.
 #pragma once
@@ -15,14 +19,17 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "weightloom/base/export.h"
 #include "weightloom/layout/layout.h"
+#include "weightloom/mapping/config_number.h"
 #include "weightloom/mapping/model_config.h"
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// What stands in one place of a chain.
 struct Slot {
   std::vector<Layout> items;  // one unless is_list
   bool is_list = false;
@@ -43,6 +50,14 @@ struct ListLength {
   int64_t length = 0;
 };
 
+/// Sizes of the blocks of a tensor, one per dim, that share one element of a companion (a scale).
+/// kWholeDim: one block along the whole dim.
+using BlockShape = std::vector<int64_t>;
+inline constexpr int64_t kWholeDim = 0;
+
+struct OnBlocks;
+
+/// One step of a converter's chain, and its reverse.
 class ConversionOperation {
  public:
   virtual ~ConversionOperation() = default;
@@ -56,40 +71,62 @@ class ConversionOperation {
   virtual std::shared_ptr<const ConversionOperation> reverse() const = 0;
   /// What the config says of the lists that apply() takes; nothing: any length will do.
   virtual std::optional<ListLength> list_length(const ModelConfig& config) const;
+  /// What this operation, given `slots`, does to tensors that have one element per block of each of
+  /// them. Errors: companion_refused, with the numbers, if a block would be cut or mixed. By
+  ///         default: refused.
+  virtual OnBlocks on_blocks(const std::vector<Slot>& slots, const BlockShape& block,
+                             const OperationContext& context) const;
   /// The JSON object of the mapping file form, as text: {"op": "Chunk", "dim": 0}.
   virtual std::string to_json() const = 0;
 };
 
 using OperationPtr = std::shared_ptr<const ConversionOperation>;
 
+/// An operation on a grid of blocks, and the blocks of what it gives.
+struct OnBlocks {
+  OperationPtr operation;
+  BlockShape block;
+};
+
+/// What an own operation throws when it cannot do its work: apply_mapping completes the message
+/// with the converter and its tensors, and lists it with the other findings under `code`.
+[[noreturn]] void refuse_operation(std::string_view code, const std::string& message);
+
 // The makers throw mapping for a parameter that makes no sense, such as a negative dim.
 
-/// torch.chunk's job into equal parts, one per target pattern. Refuses a dim that does not divide.
-OperationPtr make_chunk(int dim);
+/// torch.chunk's job into equal parts: one per target pattern, or a list of `num_shards` parts for
+/// one target that enumerates. Refuses a dim that does not divide.
+OperationPtr make_chunk(int dim, std::optional<ConfigNumber> num_shards = {});
 /// Parts of given sizes, one per target pattern.
-OperationPtr make_split(int dim, std::vector<int64_t> sizes);
-/// All slots, in order, into one. Its reverse is Chunk, or Split when `sizes` says how long each
-/// part is.
-OperationPtr make_concatenate(int dim, std::vector<int64_t> sizes = {});
+OperationPtr make_split(int dim, std::vector<ConfigNumber> sizes);
+/// All slots, in order, into one. Its reverse is Chunk; Split when `sizes` says how long each part
+/// is; Chunk into a list when `num_shards` says of how many one list is made.
+OperationPtr make_concatenate(int dim, std::vector<ConfigNumber> sizes = {},
+                              std::optional<ConfigNumber> num_shards = {});
 /// De-interleaves pairs: out[j·D/2 + i] = in[2i + j]; inverse: the other way.
 OperationPtr make_interleave(int dim, bool inverse);
-/// Stacks each slot's list along a new dim. `count` names keys of config.json (first present wins,
-/// in the text config too): the list must have that many items.
-OperationPtr make_merge_modulelist(int dim, std::vector<std::string> count = {});
+/// Stacks each slot's list along a new dim. `count`: how many items the list must have; the first
+/// that the config tells counts.
+OperationPtr make_merge_modulelist(int dim, std::vector<ConfigNumber> count = {});
 /// Splits each slot's tensor along `dim` into a list.
-OperationPtr make_split_modulelist(int dim, std::vector<std::string> count = {});
-/// np.swapaxes of each tensor. check_dims ("only if the shape differs from the parameter's") needs
-/// the model's own shapes, which nothing declares yet: refused as unsupported when applied.
-OperationPtr make_transpose(int dim0, int dim1, bool check_dims = false);
+OperationPtr make_split_modulelist(int dim, std::vector<ConfigNumber> count = {});
+/// np.swapaxes of each tensor.
+OperationPtr make_transpose(int dim0, int dim1);
+/// As make_transpose, but a tensor that has the shape that the model wants already stays as it is:
+/// `wanted` declares that shape. Refuses a tensor that has it neither way, and one whose two dims
+/// are wanted equal, since it does not tell which way it is stored. Backwards every tensor stays:
+/// both ways are legal.
+OperationPtr make_checked_transpose(int dim0, int dim1, std::vector<ConfigNumber> wanted,
+                                    bool backwards = false);
 
 /// Rows of each head from interleaved to half-split rotary order: with n heads and h = rows/n/2,
-/// out[(a, j, i)] = in[(a, i, j)], i < h, j < 2. `num_heads`: a number, or a key of config.json.
+/// out[(a, j, i)] = in[(a, i, j)], i < h, j < 2.
 struct RopeParameters {
-  /// Used when `num_heads_key` is empty.
-  int64_t num_heads = 0;
-  /// "num_attention_heads".
-  std::string num_heads_key{};
-  /// "vision_config": where the key is looked up; empty: the root.
+  ConfigNumber num_heads{"num_attention_heads"};
+  /// Number of heads of the tensors whose pattern holds a text ("k_proj"), where it is another.
+  /// With it, other tensors stay as they are, unless `permute_layer_names` holds them.
+  std::vector<std::pair<std::string, ConfigNumber>> num_heads_of{};
+  /// "vision_config": where keys are looked up; empty: the root.
   std::string subconfig_key{};
   /// Empty: every tensor; else those whose pattern holds one of these.
   std::vector<std::string> permute_layer_names{};

@@ -1,6 +1,7 @@
 // What the operations of this room share. Private to the room.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,9 +13,6 @@
 #include "weightloom/mapping/operation.h"
 
 namespace weightloom::internal {
-
-/// Throws plan with a finding of that code, for apply_mapping to complete with names.
-[[noreturn]] void refuse(std::string_view code, const std::string& message);
 
 /// Errors: mapping if `dim` is negative.
 void require_dim(std::string_view operation, int dim);
@@ -29,8 +27,18 @@ void require_equal_shapes(std::string_view operation, const std::vector<Layout>&
                           int free_dim);
 /// One slot per part, named by the target patterns where their number fits.
 std::vector<Slot> slots_of_parts(std::vector<Layout> parts, const OperationContext& context);
+/// What config.json says of each, in order.
+/// Errors: refuses, naming the key, if it does not.
+std::vector<int64_t> values_of(std::string_view operation, const std::vector<ConfigNumber>& numbers,
+                               const ModelConfig& config);
+/// Errors: refuses unless every part but the last is whole blocks along `dim`.
+void require_whole_blocks(std::string_view operation, const std::vector<int64_t>& part_sizes,
+                          int dim, const BlockShape& block);
+/// Does nothing; what reorders a dim inside one whole block.
+OperationPtr make_identity();
 /// "[64, 32]" of sizes, in JSON.
 std::string to_json_list(const std::vector<int64_t>& sizes);
+std::string to_json_list(const std::vector<ConfigNumber>& numbers);
 /// A JSON string.
 std::string to_json_string(std::string_view text);
 std::string to_json_list(const std::vector<std::string>& texts);

@@ -149,14 +149,29 @@ TEST(Transpose, SwapsTwoDims) {
   }
 }
 
-TEST(Transpose, DoesNotGuessFromShapes) {
-  try {
-    Operation(make_transpose(0, 1, true)).on({counting({2, 2})});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::unsupported);
-    EXPECT_THAT(error.what(), HasSubstr("check_dims"));
-  }
+TEST(CheckedTranspose, BringsATensorToTheDeclaredShape) {
+  Operation checked(make_checked_transpose(0, 1, {"rows", 3}));
+  checked.config(R"({"rows": 2})");
+  const Array wanted = counting({2, 3});
+  EXPECT_THAT(checked.on({wanted}), ElementsAre(wanted));
+  EXPECT_THAT(checked.on({Array{{3, 2}, {0, 3, 1, 4, 2, 5}}}), ElementsAre(wanted));
+  EXPECT_THAT(checked.refusal({counting({2, 4})}, "shape_mismatch"),
+              HasSubstr("[2, 4] is neither [2, 3], which config.json declares, nor that"));
+  checked.config("{}");
+  EXPECT_THAT(checked.refusal({wanted}, "operation_refused"), HasSubstr("no number for 'rows'"));
+}
+
+/// Both ways of storing a square look alike.
+TEST(CheckedTranspose, DoesNotGuessOfSquares) {
+  Operation checked(make_checked_transpose(0, 1, {2, 2}));
+  EXPECT_THAT(checked.refusal({counting({2, 2})}, "operation_refused"),
+              HasSubstr("dims 0 and 1 of [2, 2] are equal"));
+}
+
+TEST(CheckedTranspose, LeavesTensorsAloneOnTheWayBack) {
+  const auto back = make_checked_transpose(0, 1, {2, 3})->reverse();
+  EXPECT_THAT(Operation(back).on({counting({2, 3})}), ElementsAre(counting({2, 3})));
+  EXPECT_THAT(Operation(back).refusal({counting({3, 2})}, "shape_mismatch"), HasSubstr("[3, 2]"));
 }
 
 TEST(Interleave, TakesPairsApartAndBack) {
@@ -190,7 +205,7 @@ TEST(PermuteForRope, TakesVectorsAndTheirInverse) {
 }
 
 TEST(PermuteForRope, ReadsTheNumberOfHeadsWhereItIsDeclared) {
-  Operation rope(make_permute_for_rope({.num_heads_key = "heads", .subconfig_key = "vision"}));
+  Operation rope(make_permute_for_rope({.num_heads = "heads", .subconfig_key = "vision"}));
   rope.config(R"({"heads": 2, "vision": {"heads": 1}})");
   EXPECT_THAT(rope.on({counting({4})}), ElementsAre(Array{{4}, {0, 2, 1, 3}}));
   rope.config(R"({"heads": 2})");
@@ -204,6 +219,18 @@ TEST(PermuteForRope, ActsOnTheNamedLayersOnly) {
   EXPECT_THAT(rope.on({counting({4})}, false, "a.q_proj"), ElementsAre(Array{{4}, {0, 2, 1, 3}}));
 }
 
+/// Query heads and key heads differ in number: each layer has its own.
+TEST(PermuteForRope, TakesANumberOfHeadsPerLayer) {
+  Operation rope(make_permute_for_rope(
+      {.num_heads_of = {{"q_proj", "num_attention_heads"}, {"k_proj", "num_key_value_heads"}}}));
+  rope.config(R"({"num_attention_heads": 2, "num_key_value_heads": 1})");
+  EXPECT_THAT(rope.on({counting({8})}, false, "q_proj"),
+              ElementsAre(Array{{8}, {0, 2, 1, 3, 4, 6, 5, 7}}));
+  EXPECT_THAT(rope.on({counting({8})}, false, "k_proj"),
+              ElementsAre(Array{{8}, {0, 2, 4, 6, 1, 3, 5, 7}}));
+  EXPECT_THAT(rope.on({counting({8})}, false, "v_proj"), ElementsAre(counting({8})));
+}
+
 TEST(PermuteForRope, RefusesHeadsThatDoNotFit) {
   Operation rope(make_permute_for_rope({.num_heads = 3}));
   EXPECT_THAT(rope.refusal({counting({8})}, "shape_mismatch"),
@@ -212,11 +239,39 @@ TEST(PermuteForRope, RefusesHeadsThatDoNotFit) {
   EXPECT_THAT(rope.refusal({counting({6, 1, 1})}, "shape_mismatch"), HasSubstr("[6, 1, 1]"));
 }
 
+TEST(Split, TakesSizesFromTheConfig) {
+  Operation split(make_split(0, {"heads*head_dim", "kv*head_dim", "kv*head_dim|1"}), 3);
+  split.config(R"({"heads": 2, "head_dim": 2, "kv": 1})");
+  EXPECT_THAT(split.on({counting({8})}),
+              ElementsAre(Array{{4}, {0, 1, 2, 3}}, Array{{2}, {4, 5}}, Array{{2}, {6, 7}}));
+  split.config(R"({"heads": 2, "head_dim": 2})");
+  EXPECT_THAT(split.refusal({counting({8})}, "operation_refused"),
+              HasSubstr("no number for 'kv*head_dim'"));
+}
+
+TEST(Chunk, MakesAListOfAsManyAsTheConfigSays) {
+  Operation chunk(make_chunk(0, "parts"));
+  chunk.config(R"({"text_config": {"parts": 3}})");
+  EXPECT_THAT(chunk.on({counting({6})}),
+              ElementsAre(Array{{2}, {0, 1}}, Array{{2}, {2, 3}}, Array{{2}, {4, 5}}));
+  EXPECT_THAT(chunk.refusal({counting({7})}, "shape_mismatch"),
+              HasSubstr("[7] does not divide into 3 equal parts"));
+  chunk.config("{}");
+  EXPECT_THAT(chunk.refusal({counting({6})}, "operation_refused"), HasSubstr("'parts'"));
+}
+
+TEST(Concatenate, JoinsAList) {
+  EXPECT_THAT(Operation(make_concatenate(0, {}, "parts")).on({counting({2}), counting({2})}, true),
+              ElementsAre(Array{{4}, {0, 1, 0, 1}}));
+}
+
 TEST(Operations, RefuseParametersThatMakeNoSense) {
   EXPECT_THROW(make_chunk(-1), Error);
   EXPECT_THROW(make_split(0, {}), Error);
   EXPECT_THROW(make_split(0, {2, -1}), Error);
-  EXPECT_THROW(make_permute_for_rope({}), Error);
+  EXPECT_THROW(make_permute_for_rope({.num_heads = 0}), Error);
+  EXPECT_THROW(make_concatenate(0, {1, 2}, "parts"), Error);
+  EXPECT_THROW(make_checked_transpose(0, 2, {1, 2}), Error);
 }
 
 TEST(Operations, NameTheirReverse) {

@@ -118,7 +118,7 @@ Pattern::Pattern(const SourceSyntax& syntax, std::string shown, Use use)
       longest_literal_(longest(literals_)),
       engine_(new Engine) {
   engine_->code = compile(syntax.regex, shown_);
-  if (capture_count(engine_->code.get()) != syntax.captures) {
+  if (syntax.captures >= 0 && capture_count(engine_->code.get()) != syntax.captures) {
     throw Error(ErrorCode::mapping,
                 fmt::format("pattern '{}' has groups that cannot be told apart: write it without "
                             "\\Q…\\E, comments and conditionals",
@@ -149,11 +149,11 @@ bool Pattern::holds_literals(std::string_view name) const noexcept {
   return true;
 }
 
-std::optional<PatternMatch> Pattern::search(std::string_view name) {
+std::optional<PatternMatch> Pattern::search(std::string_view name, size_t from) {
   if (!holds_literals(name)) return std::nullopt;
   const bool plain = engine_->ascii_code && is_ascii(name);
   const pcre2_code* code = plain ? engine_->ascii_code.get() : engine_->code.get();
-  const int result = pcre2_match(code, code_units(name), name.size(), 0, 0, engine_->data.get(),
+  const int result = pcre2_match(code, code_units(name), name.size(), from, 0, engine_->data.get(),
                                  engine_->context.get());
   if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (result < 0) {

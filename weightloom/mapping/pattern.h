@@ -38,9 +38,10 @@ class Pattern {
   /// Errors: mapping, naming the pattern and the place in it, if it does not compile.
   Pattern(const SourceSyntax& syntax, std::string shown, Use use);
 
-  /// The leftmost match.
-  /// Errors: mapping, naming the pattern, if the search exceeds its limits.
-  std::optional<PatternMatch> search(std::string_view name);
+  /// The leftmost match that begins at byte `from` or after it. What stands before `from` is seen
+  /// by anchors and look-behinds. Errors: mapping, naming the pattern, if the search exceeds its
+  ///         limits.
+  std::optional<PatternMatch> search(std::string_view name, size_t from = 0);
 
  private:
   struct Engine;

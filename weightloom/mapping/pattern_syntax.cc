@@ -221,8 +221,9 @@ class TargetReader {
   TargetSyntax read() && {
     size_t at = 0;
     while (at < pattern_.size()) at = read_token(at);
-    if (has_references_ && !syntax_.groups.empty()) {
-      refuse("a target pattern has either groups or back-references, not both");
+    const auto groups = static_cast<int>(syntax_.groups.size());
+    if (groups > 0 && highest_reference_ > groups) {
+      refuse(fmt::format("\\{} names no group: there are {}", highest_reference_, groups));
     }
     return std::move(syntax_);
   }
@@ -247,7 +248,7 @@ class TargetReader {
   size_t read_escape(size_t at) {
     const auto [number, end] = reference(pattern_, at);
     if (number > 0) {
-      has_references_ = true;
+      highest_reference_ = std::max(highest_reference_, number);
       add_group(number);
       return end;
     }
@@ -281,7 +282,7 @@ class TargetReader {
   }
 
   std::string_view pattern_;
-  bool has_references_ = false;
+  int highest_reference_ = 0;
   TargetSyntax syntax_;
 };
 
@@ -308,12 +309,13 @@ TargetSyntax parse_target(std::string_view pattern) {
 
 SourceSyntax parse_source(std::string_view pattern, const TargetSyntax& target) {
   SourceSyntax syntax = SourceWriter(pattern, target.groups).write();
+  const char last = syntax.regex.empty() ? ' ' : syntax.regex.back();
   syntax.literals = LiteralFinder(pattern).find();
   if (target.anchored_begin && !pattern.starts_with('^'))
     syntax.regex.insert(syntax.regex.begin(), '^');
   if (target.anchored_end && !ends_in_dollar(pattern)) {
     syntax.regex += '$';
-  } else if (!pattern.empty() && (is_letter(pattern.back()) || is_digit(pattern.back()))) {
+  } else if (is_letter(last) || is_digit(last)) {
     // A name boundary: `weight` matches `q_proj.weight`, not `q_proj.weight_scale_inv`.
     syntax.regex += "(?!\\w)";
   }

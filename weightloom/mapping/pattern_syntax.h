@@ -21,7 +21,7 @@ namespace weightloom WEIGHTLOOM_EXPORT {
 /// A source pattern, ready for the engine.
 struct SourceSyntax {
   std::string regex;
-  int captures = 0;         // groups that the engine must find in `regex`
+  int captures = 0;         // groups that the engine must find in `regex`; -1: any number
   std::vector<int> groups;  // engine's number of what targets call \1, \2, …; 0: there is none
   std::vector<int> stars;   // engine's number of each `*.`, from the left
   std::vector<std::string> literals;  // every matching name holds these, in this order, apart

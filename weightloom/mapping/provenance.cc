@@ -20,10 +20,10 @@ using nlohmann::json;
 
 constexpr std::string_view kFormat = "weightloom.provenance/1";
 
-Mapping read_mapping(const StrictObject& record) {
+Mapping read_mapping(const StrictObject& record, const OperationMakers& operations) {
   Mapping mapping;
   try {
-    mapping = Mapping::parse(record.at("mapping").dump(), record.where());
+    mapping = Mapping::parse(record.at("mapping").dump(), record.where(), operations);
   } catch (const Error& error) {
     throw Error(ErrorCode::format, error.what());
   }
@@ -75,7 +75,8 @@ bool is_layout(std::string_view word) {
 
 }  // namespace
 
-Provenance parse_provenance(std::string_view json_text, std::string_view file) {
+Provenance parse_provenance(std::string_view json_text, std::string_view file,
+                            const OperationMakers& operations) {
   const json root = internal::parse_json_object(json_text, file, ErrorCode::format);
   const StrictObject record(
       root, std::string(file), ErrorCode::format,
@@ -90,7 +91,7 @@ Provenance parse_provenance(std::string_view json_text, std::string_view file) {
     record.refuse(fmt::format("layout is '{}', but needs to be 'hub', 'runtime' or 'unknown'",
                               provenance.layout));
   }
-  provenance.mapping = read_mapping(record);
+  provenance.mapping = read_mapping(record, operations);
   provenance.fired = read_fired(record, provenance.mapping);
   provenance.config_json = record.text("config");
   provenance.files = read_files(record);

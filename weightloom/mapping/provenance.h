@@ -38,7 +38,8 @@ struct Provenance {
 
 /// Errors: format, naming `file`; also if the mapping does not have the hash the record states, or
 /// the name of an original file could lead out of a folder.
-Provenance parse_provenance(std::string_view json, std::string_view file);
+Provenance parse_provenance(std::string_view json, std::string_view file,
+                            const OperationMakers& operations = OperationMakers::built_in());
 /// Stable: equal records give equal bytes.
 std::string format_provenance(const Provenance& provenance);
 

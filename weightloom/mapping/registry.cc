@@ -29,6 +29,17 @@ const Mapping* Registry::find(std::string_view name) const noexcept {
   return found == mappings_.end() ? nullptr : &found->second;
 }
 
+const Mapping* Registry::find_for(std::string_view architecture,
+                                  std::string_view model_type) const noexcept {
+  const Mapping* of_class = architecture.empty() ? nullptr : find(architecture);
+  return of_class != nullptr ? of_class : find(model_type);
+}
+
+std::span<const WeightTransform> Registry::legacy() const noexcept {
+  const Mapping* legacy = find("legacy");
+  return legacy == nullptr ? std::span<const WeightTransform>() : legacy->transforms();
+}
+
 bool Registry::is_plain(std::string_view model_type) const noexcept {
   return plain_.contains(model_type);
 }

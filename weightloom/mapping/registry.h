@@ -5,8 +5,10 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "weightloom/base/export.h"
@@ -21,8 +23,15 @@ class Registry {
   /// What is shipped in mappings/: parsed from data embedded in the library.
   static Registry built_in();
 
-  /// By name or alias (a model_type). Nothing if unknown.
+  /// By name or alias: a class name or a model_type. Null if unknown.
   const Mapping* find(std::string_view name) const noexcept;
+  /// The mapping of a model: that of its class, else that of its model_type; null if neither is
+  /// known. Source: the specification's look-up rule.
+  const Mapping* find_for(std::string_view architecture,
+                          std::string_view model_type) const noexcept;
+  /// Old names that every model may have, whatever its mapping (LayerNorm.gamma, weight_g); empty
+  /// if there is no mapping of the name "legacy".
+  std::span<const WeightTransform> legacy() const noexcept;
   /// True for a model type whose whole model tree needs no transform (mappings/plain.json).
   bool is_plain(std::string_view model_type) const noexcept;
   /// How many model types need no transform.
@@ -32,9 +41,24 @@ class Registry {
   /// Names and aliases close to `name` in spelling, best first, at most `most`.
   std::vector<std::string> similar(std::string_view name, int most = 3) const;
 
-  /// Adds a mapping under its name and aliases.
+  /// Adds a mapping under its name and aliases. Overwriting an alias of another mapping takes that
+  /// alias alone; overwriting a mapping's own name drops it with its aliases.
   /// Errors: mapping if a name is taken and not `overwrite`.
   void add(Mapping mapping, bool overwrite = false);
+  /// Adds transforms for a model_type or a class name.
+  /// Errors: as add, and those of Mapping.
+  void register_checkpoint_conversion_mapping(std::string name,
+                                              std::vector<WeightTransform> transforms,
+                                              bool overwrite = false) {
+    add(Mapping(std::move(name), std::move(transforms)), overwrite);
+  }
+  /// Adds an operation that mapping files and records may name.
+  /// Errors: mapping if the name is taken.
+  void add_operation(std::string name, OperationMaker maker) {
+    operations_.add(std::move(name), std::move(maker));
+  }
+  /// What mapping files and records that come with this registry may name.
+  const OperationMakers& operations() const noexcept { return operations_; }
   /// Errors: format. `{"format": "weightloom.plain/1", "model_types": ["bert", …]}`.
   void add_plain(std::string_view json, std::string_view file);
 
@@ -42,6 +66,7 @@ class Registry {
   std::map<std::string, Mapping, std::less<>> mappings_;
   std::map<std::string, std::string, std::less<>> aliases_;
   std::set<std::string, std::less<>> plain_;
+  OperationMakers operations_ = OperationMakers::built_in();
 };
 
 }  // namespace weightloom

@@ -48,7 +48,7 @@ std::string_view parse_message(const json::exception& error) {
   return bracket == text.npos ? text : text.substr(bracket + 2);
 }
 
-std::string suggestion(const std::string& key, std::initializer_list<std::string_view> allowed) {
+std::string suggestion(const std::string& key, const std::vector<std::string_view>& allowed) {
   const std::vector<std::string> candidates(allowed.begin(), allowed.end());
   const auto near = closest(key, candidates, 1);
   return near.empty() ? "" : fmt::format(": did you mean '{}'?", near.front());
@@ -74,10 +74,10 @@ json parse_json_object(std::string_view text, std::string_view file, ErrorCode c
 }
 
 StrictObject::StrictObject(const json& value, std::string where, ErrorCode code,
-                           std::initializer_list<std::string_view> allowed)
+                           const std::vector<std::string_view>& allowed)
     : value_(value), where_(std::move(where)), code_(code) {
   if (!value.is_object()) refuse(fmt::format("must be an object, not {}", value.type_name()));
-  const std::set<std::string_view> known(allowed);
+  const std::set<std::string_view> known(allowed.begin(), allowed.end());
   for (const auto& [key, unused] : value.items()) {
     if (known.contains(key)) continue;
     refuse(fmt::format("unknown key '{}'{}", key, suggestion(key, allowed)));

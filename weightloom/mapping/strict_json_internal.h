@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,7 +28,7 @@ class StrictObject {
   /// Errors: `code` if `value` is no object or has a key that is not
   /// `allowed`.
   StrictObject(const nlohmann::json& value, std::string where, ErrorCode code,
-               std::initializer_list<std::string_view> allowed);
+               const std::vector<std::string_view>& allowed);
 
   bool has(const std::string& key) const { return value_.contains(key); }
   /// All of these throw if the key is absent or of another kind.

@@ -7,21 +7,15 @@
 
 #include <fmt/format.h>
 
+#include "weightloom/base/checked.h"
 #include "weightloom/base/error.h"
+#include "weightloom/mapping/name_index.h"
 
 namespace weightloom {
 namespace {
 
 // Room for what most targets are longer than their sources.
 constexpr size_t kUsualGrowth = 16;
-
-const std::vector<std::string>& source_patterns(const WeightTransform& transform) {
-  return std::visit([](const auto& t) -> const auto& { return t.source_patterns; }, transform);
-}
-
-const std::vector<std::string>& target_patterns(const WeightTransform& transform) {
-  return std::visit([](const auto& t) -> const auto& { return t.target_patterns; }, transform);
-}
 
 /// Runs `action`; what it refuses is said of `pattern`.
 template <typename Action>
@@ -51,6 +45,8 @@ Groups referenced_groups(const TargetSyntax& target) {
   return groups;
 }
 
+std::string with_dot(const std::string& prefix) { return prefix.empty() ? "" : prefix + "."; }
+
 bool has_group(const std::vector<int>& groups, int number) {
   const auto at = static_cast<size_t>(number) - 1;
   return at < groups.size() && groups[at] != 0;
@@ -79,8 +75,13 @@ std::string RenderedName::shown() const {
 }
 
 TransformMatcher::TransformMatcher(const WeightTransform& transform, Pattern::Use use) {
-  const auto& sources = source_patterns(transform);
-  const auto& targets = target_patterns(transform);
+  const TransformForm form = form_of(transform);
+  const auto& sources = form.source_patterns;
+  const auto& targets = form.target_patterns;
+  index_offset_ = form.index_offset;
+  is_scoped_ = form.scope.has_value();
+  if (form.scope) scope_ = with_dot(form.scope->prefix);
+  if (form.scope) base_model_scope_ = with_dot(form.scope->base_model_prefix);
   for (const auto& pattern : targets) {
     targets_.push_back(naming("target", pattern, [&] { return parse_target(pattern); }));
   }
@@ -89,6 +90,9 @@ TransformMatcher::TransformMatcher(const WeightTransform& transform, Pattern::Us
     TargetSyntax paired = sources.size() == targets.size() ? targets_[i] : TargetSyntax{};
     paired.groups = targets_[sources.size() == targets.size() ? i : 0].groups;
     auto syntax = naming("source", sources[i], [&] { return parse_source(sources[i], paired); });
+    if (syntax.regex.empty()) {
+      throw Error(ErrorCode::mapping, "a source pattern is empty, so it would match everywhere");
+    }
     Pattern pattern(syntax, sources[i], use);
     sources_.push_back({std::move(syntax), std::move(pattern), parse_as_text(sources[i])});
   }
@@ -97,9 +101,8 @@ TransformMatcher::TransformMatcher(const WeightTransform& transform, Pattern::Us
   std::ranges::sort(order_, [&](size_t a, size_t b) {
     return sources[a].size() != sources[b].size() ? sources[a].size() > sources[b].size() : a < b;
   });
-  const bool is_renaming = std::holds_alternative<WeightRenaming>(transform);
-  check_stars(is_renaming);
-  check_groups(is_renaming);
+  check_stars(!form.converts);
+  check_groups(!form.converts);
 }
 
 void TransformMatcher::check_stars(bool is_renaming) {
@@ -140,17 +143,26 @@ void TransformMatcher::check_groups(bool is_renaming) const {
   }
 }
 
-bool TransformMatcher::matches(std::string_view name) {
-  return std::ranges::any_of(
-      sources_, [name](Source& source) { return source.pattern.search(name).has_value(); });
+/// What of `name` patterns do not see; nothing if `name` is out of scope.
+std::optional<size_t> TransformMatcher::scope_bytes_of(std::string_view name) const noexcept {
+  if (!is_scoped_) return 0;
+  const bool has_base = name.starts_with(base_model_scope_);
+  const size_t base = has_base ? base_model_scope_.size() : 0;
+  if (has_base && name.substr(base).starts_with(scope_)) return base + scope_.size();
+  return name.starts_with(scope_) ? std::optional(scope_.size()) : std::nullopt;
 }
 
-std::optional<TransformMatch> TransformMatcher::match(std::string_view name) {
+bool TransformMatcher::matches(std::string_view name) { return match(name).has_value(); }
+
+std::optional<TransformMatch> TransformMatcher::match(std::string_view name, size_t from) {
+  const auto scope_bytes = scope_bytes_of(name);
+  if (!scope_bytes) return std::nullopt;
+  const std::string_view seen = name.substr(*scope_bytes);
   std::optional<TransformMatch> best;
   for (const size_t source : order_) {
-    const auto found = sources_[source].pattern.search(name);
+    const auto found = sources_[source].pattern.search(seen, from);
     if (found && (!best || found->begin() < best->at.begin())) {
-      best = TransformMatch{static_cast<int>(source), *found};
+      best = TransformMatch{static_cast<int>(source), *found, *scope_bytes};
     }
   }
   return best;
@@ -159,10 +171,11 @@ std::optional<TransformMatch> TransformMatcher::match(std::string_view name) {
 RenderedName TransformMatcher::filled(const std::vector<TargetPiece>& pieces,
                                       const TransformMatch& match, std::string_view name) const {
   const auto& syntax = sources_[static_cast<size_t>(match.source)].syntax;
+  const std::string_view seen = name.substr(match.scope_bytes);
   RenderedName rendered;
   std::string& text = rendered.text;
   text.reserve(name.size() + kUsualGrowth);
-  text += name.substr(0, match.at.begin());
+  text += name.substr(0, match.scope_bytes + match.at.begin());
   for (const auto& piece : pieces) {
     const auto number = static_cast<size_t>(piece.number);
     switch (piece.kind) {
@@ -170,18 +183,18 @@ RenderedName TransformMatcher::filled(const std::vector<TargetPiece>& pieces,
         text += piece.text;
         break;
       case TargetPiece::Kind::group:
-        text += match.at.group(syntax.groups[number - 1], name);
+        text += match.at.group(syntax.groups[number - 1], seen);
         break;
       case TargetPiece::Kind::star:
         if (piece.number < carried_) {
-          text += match.at.group(syntax.stars[number], name);
+          text += match.at.group(syntax.stars[number], seen);
         } else {
           rendered.star = text.size();
         }
         break;
     }
   }
-  text += name.substr(match.at.end());
+  text += seen.substr(match.at.end());
   return rendered;
 }
 
@@ -190,17 +203,61 @@ RenderedName TransformMatcher::render(const TransformMatch& match, std::string_v
   return filled(targets_[static_cast<size_t>(target)].pieces, match, name);
 }
 
-std::optional<std::string> TransformMatcher::rename(std::string_view name) {
-  const auto found = match(name);
-  if (!found) return std::nullopt;
-  return render(*found, name, targets() == sources() ? found->source : 0).text;
+/// The text of \\1 plus the offset; nothing if that is no index.
+std::optional<std::string> TransformMatcher::shifted_index(const TransformMatch& match,
+                                                           std::string_view name) const {
+  const auto& groups = sources_[static_cast<size_t>(match.source)].syntax.groups;
+  if (groups.empty()) return std::nullopt;
+  const auto index = parse_index(match.at.group(groups.front(), name.substr(match.scope_bytes)));
+  const auto shifted = index ? checked_add(*index, index_offset_) : std::nullopt;
+  return shifted && *shifted >= 0 ? std::optional(std::to_string(*shifted)) : std::nullopt;
+}
+
+std::optional<std::string> TransformMatcher::renamed(const TransformMatch& match,
+                                                     std::string_view name) const {
+  const auto target = static_cast<size_t>(targets() == sources() ? match.source : 0);
+  if (index_offset_ == 0) return filled(targets_[target].pieces, match, name).text;
+  const auto index = shifted_index(match, name);
+  if (!index) return std::nullopt;
+  auto pieces = targets_[target].pieces;
+  for (TargetPiece& piece : pieces) {
+    if (piece.kind != TargetPiece::Kind::group || piece.number != 1) continue;
+    piece = {TargetPiece::Kind::text, *index, 0};
+  }
+  return filled(pieces, match, name).text;
+}
+
+std::optional<std::string> TransformMatcher::rename(std::string_view name, size_t from) {
+  const auto found = match(name, from);
+  return found ? renamed(*found, name) : std::nullopt;
+}
+
+std::optional<std::string> TransformMatcher::undo(std::string_view name,
+                                                  TransformMatcher& forward) {
+  for (size_t from = 0; from <= name.size();) {
+    const auto found = match(name, from);
+    if (!found) return std::nullopt;
+    from = found->at.begin() + 1;
+    auto before = renamed(*found, name);
+    if (before && forward.rename(*before) == name) return before;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string_view> TransformMatcher::groups(const TransformMatch& match,
+                                                       std::string_view name) const {
+  std::vector<std::string_view> texts;
+  for (const int group : sources_[static_cast<size_t>(match.source)].syntax.groups) {
+    texts.push_back(match.at.group(group, name.substr(match.scope_bytes)));
+  }
+  return texts;
 }
 
 std::optional<std::string_view> TransformMatcher::collected(const TransformMatch& match,
                                                             std::string_view name) const {
   if (!collects(match.source)) return std::nullopt;
   const int group = sources_[static_cast<size_t>(match.source)].syntax.stars.back();
-  return match.at.group(group, name);
+  return match.at.group(group, name.substr(match.scope_bytes));
 }
 
 std::optional<std::string> TransformMatcher::sibling(const TransformMatch& match,

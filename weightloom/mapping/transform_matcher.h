@@ -21,8 +21,9 @@ namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Where a name matched. Borrows from the matcher, until its next match.
 struct TransformMatch {
-  int source = 0;  // which source pattern
-  PatternMatch at;
+  int source = 0;          // which source pattern
+  PatternMatch at;         // in the name without its scope
+  size_t scope_bytes = 0;  // of the name, before what patterns see
 };
 
 /// A target's full name; where it enumerates, the index goes in at `star`.
@@ -44,12 +45,18 @@ class TransformMatcher {
 
   /// True if any source matches.
   bool matches(std::string_view name);
-  /// The leftmost match of any source; at one place the longest source pattern wins.
-  std::optional<TransformMatch> match(std::string_view name);
+  /// The leftmost match of any source that begins at byte `from` of the name without its scope, or
+  /// after it; at one place the longest source pattern wins.
+  std::optional<TransformMatch> match(std::string_view name, size_t from = 0);
   /// `name` with the match replaced by target `target`.
   RenderedName render(const TransformMatch& match, std::string_view name, int target) const;
   /// The new name, or nothing if no source matches. Of a renaming.
-  std::optional<std::string> rename(std::string_view name);
+  std::optional<std::string> rename(std::string_view name, size_t from = 0);
+  /// The name that `forward` makes `name` of, where a source of this renaming, which reverses
+  /// `forward`, matches: the first match whose result leads forth again. Nothing if there is none.
+  std::optional<std::string> undo(std::string_view name, TransformMatcher& forward);
+  /// What \1, \2, … stand for; empty for a group that took no part.
+  std::vector<std::string_view> groups(const TransformMatch& match, std::string_view name) const;
   /// What the collecting star of the matched source holds; nothing if that source does not collect.
   std::optional<std::string_view> collected(const TransformMatch& match,
                                             std::string_view name) const;
@@ -72,6 +79,10 @@ class TransformMatcher {
 
   void check_stars(bool is_renaming);
   void check_groups(bool is_renaming) const;
+  std::optional<std::string> renamed(const TransformMatch& match, std::string_view name) const;
+  std::optional<size_t> scope_bytes_of(std::string_view name) const noexcept;
+  std::optional<std::string> shifted_index(const TransformMatch& match,
+                                           std::string_view name) const;
   RenderedName filled(const std::vector<TargetPiece>& pieces, const TransformMatch& match,
                       std::string_view name) const;
 
@@ -79,6 +90,10 @@ class TransformMatcher {
   std::vector<size_t> order_;  // longest pattern first
   std::vector<TargetSyntax> targets_;
   int carried_ = 0;
+  bool is_scoped_ = false;
+  std::string scope_;             // "vision_tower.", or empty
+  std::string base_model_scope_;  // "model.", or empty
+  int64_t index_offset_ = 0;
 };
 
 }  // namespace weightloom

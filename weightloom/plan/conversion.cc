@@ -52,12 +52,14 @@ class Planner {
         threads_(threads) {}
 
   Conversion plan() && {
-    facts_ = read_side_facts(calls_, source_);
+    facts_ = read_side_facts(calls_, source_, registry_.operations());
+    if (!selection_.architecture.empty()) facts_.architecture = selection_.architecture;
     result_.findings.assign(source_.findings().begin(), source_.findings().end());
     choice_ = choose_mapping(calls_, source_, facts_, selection_.mapping, registry_,
                              selection_.to.has_value());
     append(result_.findings, choice_.findings);
     result_.mapping = choice_.label;
+    rules_ = choice_.mapping;
     resolve_sides();
     result_.metadata = {{"format", "pt"}};
     std::vector<NamedLayout> targets = make_targets();
@@ -92,7 +94,10 @@ class Planner {
       result_.passed_through = static_cast<int64_t>(source_.tensors().size());
       return identity_leaves(source_.tensors());
     }
-    if (result_.to == Side::runtime) return apply_rules(choice_.mapping);
+    if (result_.to == Side::runtime) {
+      if (choice_.with_legacy) rules_ = rules_.followed_by(registry_.legacy());
+      return apply_rules(rules_);
+    }
     if (goes_back_by_record()) return go_back_by_record();
     return go_back_by_rules();
   }
@@ -129,13 +134,19 @@ class Planner {
 
   Mapping mapping_that_fired() const {
     if (!facts_.record || facts_.record->layout != "runtime" || selection_.mapping != "auto") {
-      return choice_.mapping;
+      return without_prefix_changes();
     }
-    std::vector<WeightTransform> kept;
-    for (int64_t i : facts_.record->fired) {
-      kept.push_back(choice_.mapping.transforms().at(static_cast<size_t>(i)));
+    return choice_.mapping.with_only(facts_.record->fired);
+  }
+
+  /// Without a record nothing tells whether a prefix was there: it stays as it is.
+  Mapping without_prefix_changes() const {
+    std::vector<int64_t> kept;
+    for (size_t i = 0; i < choice_.mapping.transforms().size(); ++i) {
+      if (std::holds_alternative<PrefixChange>(choice_.mapping.transforms()[i])) continue;
+      kept.push_back(static_cast<int64_t>(i));
     }
-    return Mapping(choice_.mapping.name(), std::move(kept));
+    return choice_.mapping.with_only(kept);
   }
 
   void prove_round_trip(const Mapping& mapping, const std::vector<NamedLayout>& targets) {
@@ -300,7 +311,7 @@ class Planner {
     }
     Provenance& record = result_.provenance;
     record.layout = std::string(to_string(result_.to));
-    record.mapping = choice_.mapping;
+    record.mapping = rules_;
     record.config_json = facts_.config_json;
     for (size_t i = 0; i < fired_.size() && result_.to == Side::runtime; ++i) {
       if (fired_[i] > 0) record.fired.push_back(static_cast<int64_t>(i));
@@ -326,6 +337,7 @@ class Planner {
   const int threads_;
   SideFacts facts_;
   MappingChoice choice_;
+  Mapping rules_;  // what leads to the runtime side
   std::vector<int64_t> fired_;
   Conversion result_;
 };

@@ -1,6 +1,7 @@
 #include "weightloom/plan/selection.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,7 +21,13 @@ std::optional<std::string> read_if_there(const Syscalls& calls, const std::strin
 constexpr std::string_view kSayMapping =
     "name the rules with --mapping NAME or --mapping FILE.json, or keep names with --mapping none";
 
-MappingChoice without_rules(const std::string& label) { return {Mapping(label, {}), label, {}}; }
+MappingChoice without_rules(const std::string& label) {
+  return {Mapping(label, {}), label, label == "plain", {}};
+}
+
+MappingChoice registered(const Mapping& mapping) {
+  return {mapping, mapping.name(), mapping.name() != "legacy", {}};
+}
 
 MappingChoice unknown(const std::string& message, bool must_know) {
   if (must_know) throw Error(ErrorCode::mapping, message, std::string(kSayMapping));
@@ -40,7 +47,8 @@ MappingChoice choose_by_config(const Checkpoint& checkpoint, const SideFacts& fa
   if (type.empty()) {
     return unknown(fmt::format("{}/config.json: no model_type", checkpoint.folder()), must_know);
   }
-  if (const Mapping* mapping = registry.find(type)) return {*mapping, mapping->name(), {}};
+  const Mapping* mapping = registry.find_for(facts.architecture, type);
+  if (mapping != nullptr) return registered(*mapping);
   if (registry.is_plain(type)) return without_rules("plain");
   return unknown(fmt::format("{}/config.json: model_type '{}' is neither registered nor known to "
                              "need no mapping",
@@ -49,7 +57,7 @@ MappingChoice choose_by_config(const Checkpoint& checkpoint, const SideFacts& fa
 }
 
 MappingChoice choose_by_name(const std::string& name, const Registry& registry) {
-  if (const Mapping* mapping = registry.find(name)) return {*mapping, mapping->name(), {}};
+  if (const Mapping* mapping = registry.find(name)) return registered(*mapping);
   if (registry.is_plain(name)) return without_rules("plain");
   const auto similar = registry.similar(name);
   const std::string hint =
@@ -57,6 +65,18 @@ MappingChoice choose_by_name(const std::string& name, const Registry& registry) 
   throw Error(ErrorCode::mapping, fmt::format("no mapping is called '{}'{}", name, hint),
               fmt::format("known are: {}; a file's name must end in .json",
                           fmt::join(registry.names(), ", ")));
+}
+
+MappingChoice read_mapping_file(const Syscalls& calls, const std::string& path,
+                                const Registry& registry) {
+  Mapping mapping = Mapping::parse(read_whole_file(calls, path), path, registry.operations());
+  std::string label = mapping.name();
+  return {std::move(mapping), std::move(label), false, {}};
+}
+
+bool is_folder(const Syscalls& calls, const std::string& path) {
+  const auto status = status_of(calls, path);
+  return status && status->kind == FileKind::folder;
 }
 
 std::vector<std::string_view> names_of(const Checkpoint& checkpoint) {
@@ -85,17 +105,21 @@ std::string_view to_string(Side side) noexcept {
   __builtin_unreachable();
 }
 
-SideFacts read_side_facts(const Syscalls& calls, const Checkpoint& checkpoint) {
+SideFacts read_side_facts(const Syscalls& calls, const Checkpoint& checkpoint,
+                          const OperationMakers& operations) {
   SideFacts facts;
   const std::string config_path = join_path(checkpoint.folder(), "config.json");
   if (auto text = read_if_there(calls, config_path)) {
     facts.config = ModelConfig::parse(*text, config_path);
     facts.config_json = std::move(*text);
+    if (!facts.config.architectures().empty()) {
+      facts.architecture = facts.config.architectures().front();
+    }
   }
   if (checkpoint.is_single_file()) return facts;
   const std::string record_path = join_path(checkpoint.folder(), std::string(kProvenanceName));
   if (auto text = read_if_there(calls, record_path)) {
-    facts.record = parse_provenance(*text, record_path);
+    facts.record = parse_provenance(*text, record_path, operations);
   }
   return facts;
 }
@@ -104,16 +128,37 @@ MappingChoice choose_mapping(const Syscalls& calls, const Checkpoint& checkpoint
                              const SideFacts& facts, const std::string& wanted,
                              const Registry& registry, bool must_know) {
   if (wanted == "none") return without_rules("none");
-  if (wanted.ends_with(".json")) {
-    Mapping mapping = Mapping::parse(read_whole_file(calls, wanted), wanted);
-    std::string label = mapping.name();
-    return {std::move(mapping), std::move(label), {}};
+  if (wanted.ends_with(".json")) return read_mapping_file(calls, wanted, registry);
+  const bool is_name = registry.find(wanted) != nullptr || registry.is_plain(wanted);
+  if (wanted != "auto" && !is_name && is_folder(calls, wanted)) {
+    return choose_by_config(checkpoint, facts, with_folder(calls, registry, wanted), must_know);
   }
   if (wanted != "auto") return choose_by_name(wanted, registry);
   if (facts.record && facts.record->layout != "unknown") {
-    return {facts.record->mapping, facts.record->mapping.name(), {}};
+    return {facts.record->mapping, facts.record->mapping.name(), false, {}};
   }
   return choose_by_config(checkpoint, facts, registry, must_know);
+}
+
+Registry with_folder(const Syscalls& calls, Registry registry, const std::string& folder) {
+  std::set<std::string> seen;
+  for (const std::string& name : list_folder(calls, folder)) {
+    if (!name.ends_with(".json")) continue;
+    const std::string path = join_path(folder, name);
+    Mapping mapping = Mapping::parse(read_whole_file(calls, path), path, registry.operations());
+    if (!seen.insert(mapping.name()).second) {
+      throw Error(ErrorCode::mapping,
+                  fmt::format("{}: another file of {} has a mapping of the name '{}' too", path,
+                              folder, mapping.name()));
+    }
+    registry.add(std::move(mapping), true);
+  }
+  if (seen.empty()) {
+    throw Error(ErrorCode::mapping, fmt::format("{}: there is no mapping file in it", folder),
+                "put files like those that `weightloom mappings NAME` prints there, their names "
+                "ending in .json");
+  }
+  return registry;
 }
 
 Side detect_side(const Checkpoint& checkpoint, const SideFacts& facts, const Mapping& mapping) {

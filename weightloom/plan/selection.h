@@ -26,11 +26,13 @@ std::string_view to_string(Side side) noexcept;
 
 /// What the caller asks for. The default asks for the checkpoint as it is.
 struct Selection {
-  /// unknown: found out
-  Side from = Side::unknown;  // unknown: found out (record, else the side whose patterns match)
-  /// nothing: the layout stays
-  std::optional<Side> to;            // nothing: the layout stays
-  std::string mapping = "auto";      ///< auto, none, a name, or a path that ends in .json
+  /// unknown: found out (record, else the side whose patterns match)
+  Side from = Side::unknown;
+  std::optional<Side> to;  ///< nothing: the layout stays
+  /// auto, none, a name, a path that ends in .json, or a folder of such files, which go before the
+  /// shipped ones
+  std::string mapping = "auto";
+  std::string architecture;          ///< the class that is to hold the model; "": config.json's
   std::vector<std::string> include;  ///< globs over target names; none: all
   std::vector<std::string> exclude;  ///< wins over include
   bool lenient = false;              ///< let pass source tensors that no target uses
@@ -44,23 +46,46 @@ struct SideFacts {
   ModelConfig config;  ///< parsed
   /// its text; "" without one
   std::string config_json;           // "" without one
-  std::optional<Provenance> record;  ///< weightloom.json
+  /// unknown: found out (record, else the side whose patterns match)
+  Side from = Side::unknown;
+  std::optional<Side> to;  ///< nothing: the layout stays
+  /// auto, none, a name, a path that ends in .json, or a folder of such files, which go before the
+  /// shipped ones
+  std::string mapping = "auto";
+  std::string architecture;          ///< the class that is to hold the model; "": config.json's
+  std::vector<std::string> include;  ///< globs over target names; none: all
+  std::vector<std::string> exclude;  ///< wins over include
+  bool lenient = false;              ///< let pass source tensors that no target uses
 };
 /// Errors: format if config.json or weightloom.json is broken.
-SideFacts read_side_facts(const Syscalls& calls, const Checkpoint& checkpoint);
+SideFacts read_side_facts(const Syscalls& calls, const Checkpoint& checkpoint,
+                          const OperationMakers& operations = OperationMakers::built_in());
 
 /// The rules that apply to a checkpoint, and how they were found.
 struct MappingChoice {
   Mapping mapping;  ///< empty where names stay
   /// its name; "none", "plain" or "unknown"
   std::string label;              // its name; "none", "plain" or "unknown"
-  std::vector<Finding> findings;  ///< why it is unknown, as a report
+  /// unknown: found out (record, else the side whose patterns match)
+  Side from = Side::unknown;
+  std::optional<Side> to;  ///< nothing: the layout stays
+  /// auto, none, a name, a path that ends in .json, or a folder of such files, which go before the
+  /// shipped ones
+  std::string mapping = "auto";
+  std::string architecture;          ///< the class that is to hold the model; "": config.json's
+  std::vector<std::string> include;  ///< globs over target names; none: all
+  std::vector<std::string> exclude;  ///< wins over include
+  bool lenient = false;              ///< let pass source tensors that no target uses
 };
 /// Errors: mapping if the name or file is unknown or wrong, or if `must_know` and `auto` cannot
 /// tell.
 MappingChoice choose_mapping(const Syscalls& calls, const Checkpoint& checkpoint,
                              const SideFacts& facts, const std::string& wanted,
                              const Registry& registry, bool must_know);
+
+/// The registry with the mappings of a folder's *.json files, which go before what it has.
+/// Errors: mapping, format, io; also if there is none, or two have one name.
+Registry with_folder(const Syscalls& calls, Registry registry, const std::string& folder);
 
 /// The side that names are on, by the record, else by which side's patterns match.
 /// Side::unknown if neither tells, or both.
