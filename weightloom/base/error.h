@@ -29,17 +29,17 @@ struct Finding {
 
 /// What kind of failure.
 enum class ErrorCode {
-  usage,        // an option or argument makes no sense
-  format,       // a file is not what its format says (header, index, JSON)
-  checkpoint,   // the files are well formed but do not make one checkpoint
-  mapping,      // a mapping is wrong or unknown
-  plan,         // the plan has error findings
-  not_found,    // a path or name does not exist
-  exists,       // the destination exists and may not be replaced
-  permission,   // the system refused access
-  no_space,     // the disk, quota or file size limit is too small
-  io,           // the system failed a read or write
-  cancelled,    // the caller asked to stop
+  usage,        ///< an option or argument makes no sense
+  format,       ///< a file is not what its format says (header, index, JSON)
+  checkpoint,   ///< the files are well formed but do not make one checkpoint
+  mapping,      ///< a mapping is wrong or unknown
+  plan,         ///< the plan has error findings
+  not_found,    ///< a path or name does not exist
+  exists,       ///< the destination exists and may not be replaced
+  permission,   ///< the system refused access
+  no_space,     ///< the disk, quota or file size limit is too small
+  io,           ///< the system failed a read or write
+  cancelled,    ///< the caller asked to stop
   unsupported,  ///< well formed, but outside what this release does
 };
 

@@ -63,8 +63,7 @@ class File {
   void truncate(int64_t size_bytes) const;  ///< Sets the size. Errors: no_space, io.
   /// Reserves `size_bytes`; where the filesystem cannot, only sets the size.
   void allocate(int64_t size_bytes) const;
-  /// fsync: data and size are durable
-  void sync() const;       // fsync: data and size are durable
+  void sync() const;       ///< fsync: data and size are durable
   void sync_data() const;  ///< fdatasync
   /// Asks the system to begin writing a range to disk; a failure does not matter.
   void start_writeback(int64_t offset, int64_t size_bytes) const noexcept;

@@ -2,7 +2,6 @@
 
 #include <string>
 #include <string_view>
-#include <variant>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -31,8 +30,8 @@ std::vector<MappingLine> lines_of(const Registry& registry) {
   for (const std::string& name : registry.names()) {
     MappingLine line = {registry.find(name)};
     for (const WeightTransform& transform : line.mapping->transforms()) {
-      const bool renames = std::holds_alternative<WeightRenaming>(transform);
-      (renames ? line.renamings : line.converters) += 1;
+      const bool converts = form_of(transform).converts;
+      (converts ? line.converters : line.renamings) += 1;
     }
     lines.push_back(line);
   }

@@ -23,14 +23,10 @@ namespace weightloom WEIGHTLOOM_EXPORT {
 /// How the output is split, and what may happen to what is there.
 struct OutputOptions {
   int64_t max_shard_bytes = 50'000'000'000;  ///< of tensor data in one file
-  /// else going back by a record reproduces its files
-  bool max_shard_given = false;  // else going back by a record reproduces its files
-  /// a folder or index whose split is copied
-  std::optional<std::string> layout_from;  // a folder or index whose shard split is copied
-  /// DST may exist and is replaced
-  bool overwrite = false;  // DST may exist and is replaced
-  /// continue a killed run
-  bool resume = false;  // continue a killed run
+  bool max_shard_given = false;              ///< else going back by a record reproduces its files
+  std::optional<std::string> layout_from;    ///< a folder or index whose shard split is copied
+  bool overwrite = false;                    ///< DST may exist and is replaced
+  bool resume = false;                       ///< continue a killed run
 };
 
 /// What a conversion did.
@@ -41,9 +37,8 @@ struct ConvertReport {
   int64_t bytes_read = 0;          ///< from files
   int64_t bytes_written = 0;       ///< of targets
   int64_t peak_working_bytes = 0;  ///< tiles and staging of all workers at once
-  /// of targets that an earlier run had made
-  int64_t resumed_bytes = 0;      // of targets that an earlier run had made
-  std::vector<Finding> findings;  ///< the conversion's and the output's reports
+  int64_t resumed_bytes = 0;       ///< of targets that an earlier run had made
+  std::vector<Finding> findings;   ///< the conversion's and the output's reports
 };
 
 /// The files that `conversion` would be written to. A destination that ends in ".safetensors" is

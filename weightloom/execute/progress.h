@@ -22,8 +22,7 @@ using ProgressCallback = std::function<void(const Progress&)>;
 
 /// How a run is made.
 struct RunOptions {
-  /// 1: synchronous, in order
-  int threads = 4;                                 // 1: synchronous, in order
+  int threads = 4;                                 ///< 1: synchronous, in order
   int64_t memory_budget_bytes = int64_t{1} << 30;  ///< staging and tiles of all workers
   ProgressCallback progress;                       ///< may be empty
   std::stop_token stop;  ///< the run ends with Error(cancelled) soon after a request

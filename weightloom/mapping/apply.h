@@ -18,17 +18,19 @@
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// A tensor by name, and where its elements come from.
 struct NamedLayout {
-  std::string name;
-  DType dtype = DType::F32;
-  Layout layout;
+  std::string name;          ///< whole
+  DType dtype = DType::F32;  ///< of each element
+  Layout layout;             ///< over the leaves' sources
 };
 
+/// What a mapping makes of named layouts.
 struct MappingResult {
-  std::vector<NamedLayout> tensors;  // sorted by name
-  std::vector<Finding> findings;     // all of them; with errors, `tensors` is what could be made
-  std::vector<int64_t> fired;        // per transform of the mapping: names it matched
-  int64_t passed_through = 0;        // tensors whose name no transform matched
+  std::vector<NamedLayout> tensors;  ///< sorted by name
+  std::vector<Finding> findings;     ///< all of them; with errors, `tensors` is what could be made
+  std::vector<int64_t> fired;        ///< per transform of the mapping: names it matched
+  int64_t passed_through = 0;        ///< tensors whose name no transform matched
 };
 
 /// What is wrong is found all at once. Names in findings are the leaves' own; the codes:
@@ -52,9 +54,10 @@ MappingResult apply_mapping(const Mapping& mapping, std::vector<NamedLayout> lea
 /// Which side a set of names is on: whether the mapping's source patterns match any of them, and
 /// whether its reverse's do.
 struct SideEvidence {
-  bool hub = false;
-  bool runtime = false;
+  bool hub = false;      ///< source patterns match
+  bool runtime = false;  ///< the reverse's source patterns match
 };
+/// Searches the mapping's patterns, and its reverse's, in the names.
 SideEvidence side_evidence(const Mapping& mapping, std::span<const std::string_view> names);
 
 }  // namespace weightloom

@@ -16,6 +16,7 @@
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// Mappings by name and alias, model types that need none, and operations.
 class Registry {
  public:
   /// An empty registry.

@@ -12,8 +12,7 @@ namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// What compile() gives.
 struct Compiled {
-  /// of the targets without fault
-  CopyProgram program;            // of the targets without fault
+  CopyProgram program;            ///< of the targets without fault
   std::vector<Finding> findings;  ///< all of them, by target name
 };
 

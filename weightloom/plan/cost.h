@@ -13,10 +13,8 @@ namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Units: bytes where a name says so, else counts.
 struct Cost {
-  /// source bytes that reach a target
-  int64_t bytes_needed = 0;  // source bytes that reach a target
-  /// source bytes that the schedule reads
-  int64_t bytes_read = 0;     // source bytes that the schedule reads
+  int64_t bytes_needed = 0;   ///< source bytes that reach a target
+  int64_t bytes_read = 0;     ///< source bytes that the schedule reads
   int64_t bytes_written = 0;  ///< target bytes
   int64_t regions = 0;        ///< of the program
   int64_t files = 0;          ///< source files opened

@@ -30,8 +30,7 @@ struct ProgramSource {
   std::string name;          ///< as the checkpoint spells it
   DType dtype = DType::F32;  ///< of each element
   Shape shape;               ///< row-major
-  /// into files()
-  int32_t file = 0;          // into files()
+  int32_t file = 0;          ///< into files()
   int64_t offset_bytes = 0;  ///< from the start of the file
   int64_t size_bytes = 0;    ///< of its data
 };

@@ -43,9 +43,8 @@ struct Selection {
 
 /// What stands beside the tensors.
 struct SideFacts {
-  ModelConfig config;  ///< parsed
-  /// its text; "" without one
-  std::string config_json;           // "" without one
+  ModelConfig config;       ///< parsed
+  std::string config_json;  ///< its text; "" without one
   /// unknown: found out (record, else the side whose patterns match)
   Side from = Side::unknown;
   std::optional<Side> to;  ///< nothing: the layout stays
@@ -63,9 +62,8 @@ SideFacts read_side_facts(const Syscalls& calls, const Checkpoint& checkpoint,
 
 /// The rules that apply to a checkpoint, and how they were found.
 struct MappingChoice {
-  Mapping mapping;  ///< empty where names stay
-  /// its name; "none", "plain" or "unknown"
-  std::string label;              // its name; "none", "plain" or "unknown"
+  Mapping mapping;    ///< empty where names stay
+  std::string label;  ///< its name; "none", "plain" or "unknown"
   /// unknown: found out (record, else the side whose patterns match)
   Side from = Side::unknown;
   std::optional<Side> to;  ///< nothing: the layout stays

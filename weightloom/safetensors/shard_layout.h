@@ -23,8 +23,7 @@ struct ShardFile {
 
 /// Where a tensor stands in the output.
 struct TensorPlace {
-  /// into files()
-  int32_t file = 0;          // into files()
+  int32_t file = 0;          ///< into files()
   int64_t offset_bytes = 0;  ///< from the start of the file
 };
 

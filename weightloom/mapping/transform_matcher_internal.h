@@ -13,17 +13,16 @@
 #include <string_view>
 #include <vector>
 
-#include "weightloom/base/export.h"
 #include "weightloom/mapping/mapping.h"
-#include "weightloom/mapping/pattern.h"
+#include "weightloom/mapping/pattern_internal.h"
 
-namespace weightloom WEIGHTLOOM_EXPORT {
+namespace weightloom {
 
 /// Where a name matched. Borrows from the matcher, until its next match.
 struct TransformMatch {
-  int source = 0;          // which source pattern
-  PatternMatch at;         // in the name without its scope
-  size_t scope_bytes = 0;  // of the name, before what patterns see
+  int source = 0;          ///< which source pattern
+  PatternMatch at;         ///< in the name without its scope
+  size_t scope_bytes = 0;  ///< of the name, before what patterns see
 };
 
 /// A target's full name; where it enumerates, the index goes in at `star`.

@@ -13,12 +13,11 @@
 #include <vector>
 
 #include "weightloom/base/error.h"
-#include "weightloom/base/export.h"
 #include "weightloom/mapping/mapping.h"
-#include "weightloom/mapping/renaming_chain.h"
-#include "weightloom/mapping/transform_matcher.h"
+#include "weightloom/mapping/renaming_chain_internal.h"
+#include "weightloom/mapping/transform_matcher_internal.h"
 
-namespace weightloom WEIGHTLOOM_EXPORT {
+namespace weightloom {
 
 /// A tensor of a list. Where the pattern collects none, index is 0.
 struct CollectedItem {
@@ -28,17 +27,17 @@ struct CollectedItem {
 
 /// What one converter makes together.
 struct Group {
-  size_t transform = 0;                             // place in the mapping
-  std::vector<RenderedName> targets;                // full names
-  std::vector<std::vector<CollectedItem>> sources;  // per source pattern
-  bool refused = false;                             // there is an error finding already
+  size_t transform = 0;                             ///< place in the mapping
+  std::vector<RenderedName> targets;                ///< full names
+  std::vector<std::vector<CollectedItem>> sources;  ///< per source pattern
+  bool refused = false;                             ///< there is an error finding already
 };
 
 /// Where a leaf goes: into a group, or on under a name.
 struct Destination {
   std::optional<size_t> group;
-  std::string name;      // after the renames that come first; empty in a group
-  bool touched = false;  // a transform matched
+  std::string name;      ///< after the renames that come first; empty in a group
+  bool touched = false;  ///< a transform matched
 };
 
 class Collector {

@@ -14,30 +14,28 @@
 #include <string_view>
 #include <vector>
 
-#include "weightloom/base/export.h"
-
-namespace weightloom WEIGHTLOOM_EXPORT {
+namespace weightloom {
 
 /// A source pattern, ready for the engine.
 struct SourceSyntax {
   std::string regex;
-  int captures = 0;         // groups that the engine must find in `regex`; -1: any number
-  std::vector<int> groups;  // engine's number of what targets call \1, \2, …; 0: there is none
-  std::vector<int> stars;   // engine's number of each `*.`, from the left
-  std::vector<std::string> literals;  // every matching name holds these, in this order, apart
+  int captures = 0;         ///< groups that the engine must find in `regex`; -1: any number
+  std::vector<int> groups;  ///< engine's number of what targets call \1, \2, …; 0: there is none
+  std::vector<int> stars;   ///< engine's number of each `*.`, from the left
+  std::vector<std::string> literals;  ///< every matching name holds these, in this order, apart
 };
 
 /// A part of a target pattern.
 struct TargetPiece {
   enum class Kind { text, group, star };
   Kind kind = Kind::text;
-  std::string text;  // of text
-  int number = 0;    // of group: 1 for \1; of star: 0 for the first
+  std::string text;  ///< of text
+  int number = 0;    ///< of group: 1 for \1; of star: 0 for the first
 };
 
 struct TargetSyntax {
   std::vector<TargetPiece> pieces;
-  std::vector<std::string> groups;  // "(…)" as written, for a source that names them \1, \2, …
+  std::vector<std::string> groups;  ///< "(…)" as written, for a source that names them \1, \2, …
   int stars = 0;
   bool anchored_begin = false;
   bool anchored_end = false;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "weightloom/mapping/mapping.h"
-#include "weightloom/mapping/pattern.h"
+#include "weightloom/mapping/pattern_internal.h"
 
 namespace weightloom {
 

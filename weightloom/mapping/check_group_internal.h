@@ -6,11 +6,10 @@
 #include <vector>
 
 #include "weightloom/base/error.h"
-#include "weightloom/base/export.h"
 #include "weightloom/mapping/apply.h"
-#include "weightloom/mapping/collect.h"
+#include "weightloom/mapping/collect_internal.h"
 
-namespace weightloom WEIGHTLOOM_EXPORT {
+namespace weightloom {
 
 /// Sorts the group's lists by index and says what is wrong with them.
 std::vector<Finding> check_group(Collector& collector, Group& group,

@@ -4,12 +4,10 @@
 #include <span>
 #include <string_view>
 
-#include "weightloom/base/export.h"
-
-namespace weightloom WEIGHTLOOM_EXPORT {
+namespace weightloom {
 
 struct EmbeddedFile {
-  std::string_view name;  // "mixtral.json"
+  std::string_view name;  ///< "mixtral.json"
   std::string_view text;
 };
 

@@ -12,7 +12,7 @@
 
 #include "weightloom/base/error.h"
 #include "weightloom/mapping/apply.h"
-#include "weightloom/mapping/collect.h"
+#include "weightloom/mapping/collect_internal.h"
 #include "weightloom/mapping/companions.h"
 
 namespace weightloom {
@@ -35,13 +35,13 @@ class LeafIndex {
 /// The companions of one suffix of all that a group collected, in the group's order.
 struct CompanionSet {
   std::string suffix;
-  BlockShape block;                         // as declared, of the last dims
-  std::vector<std::vector<size_t>> leaves;  // per source, per item
+  BlockShape block;                         ///< as declared, of the last dims
+  std::vector<std::vector<size_t>> leaves;  ///< per source, per item
 };
 
 struct CompanionSearch {
   std::vector<CompanionSet> sets;
-  std::vector<Finding> findings;  // errors: what is missing, undeclared or of another shape
+  std::vector<Finding> findings;  ///< errors: what is missing, undeclared or of another shape
 };
 
 /// Companions of a group whose lists are whole. A rule of the mapping comes before the default of

@@ -17,9 +17,9 @@ namespace weightloom {
 struct ChainTensors {
   std::vector<Slot> slots;
   DType dtype = DType::F32;
-  size_t leaf = 0;     // one of those it is made of
-  std::string suffix;  // of companions
-  BlockShape block;    // of companions: as declared, of the last dims
+  size_t leaf = 0;     ///< one of those it is made of
+  std::string suffix;  ///< of companions
+  BlockShape block;    ///< of companions: as declared, of the last dims
 };
 
 /// The group's tensors, then their companions.

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "weightloom/mapping/mapping.h"
-#include "weightloom/mapping/transform_matcher.h"
+#include "weightloom/mapping/transform_matcher_internal.h"
 
 namespace weightloom {
 
@@ -31,7 +31,7 @@ class RenamingChain {
 
   struct Renamed {
     std::string name;
-    std::optional<size_t> last;  // the last transform that acted
+    std::optional<size_t> last;  ///< the last transform that acted
   };
   /// All renamings, chained; calls `fired(transform)` for each that acts.
   Renamed rename(std::string name, const std::function<void(size_t)>& fired = {});

@@ -10,10 +10,9 @@
 #include <string>
 #include <string_view>
 
-#include "weightloom/base/export.h"
-#include "weightloom/mapping/pattern_syntax.h"
+#include "weightloom/mapping/pattern_syntax_internal.h"
 
-namespace weightloom WEIGHTLOOM_EXPORT {
+namespace weightloom {
 
 /// Byte offsets of a match: of group g, [offsets[2g], offsets[2g+1]); of the whole, group 0.
 /// Borrows from the pattern, until its next search.
@@ -32,7 +31,7 @@ class PatternMatch {
 
 class Pattern {
  public:
-  enum class Use { check, search };  // check: compiled only to see that it compiles
+  enum class Use { check, search };  ///< check: compiled only to see that it compiles
 
   /// `shown` is the pattern as the user wrote it, for messages.
   /// Errors: mapping, naming the pattern and the place in it, if it does not compile.
