@@ -55,54 +55,49 @@ HWY_INLINE V float_difference(D d, V a, V b) {
   return hn::BitCast(d, hn::Sub(hn::BitCast(df, a), hn::BitCast(df, b)));
 }
 
-/// The pattern in Wide of the value with pattern `x` in From: exact.
-/// D's lanes are signed: patterns without their sign bit compare alike, and faster.
+/// Magnitudes are patterns without their sign bit; D's lanes are signed, which compares them alike
+/// and faster. The magnitude in Wide of a magnitude in From: exact; of a NaN, its payload.
 template <typename From, typename Wide, class D, class V>
-HWY_INLINE V widened(D d, V x) {
+HWY_INLINE V widened(D d, V magnitude) {
   constexpr FloatFormat kFrom = From::value;
   constexpr FloatFormat kWide = Wide::value;
   constexpr int kShift = kWide.mantissa_bits - kFrom.mantissa_bits;
   constexpr uint64_t kRebias = static_cast<uint64_t>(kWide.bias() - kFrom.bias())
                                << kWide.mantissa_bits;
-  const V magnitude = hn::And(x, constant(d, kFrom.sign_bit() - 1));
-  const V sign = hn::ShiftLeft<kWide.bits() - kFrom.bits()>(hn::Xor(x, magnitude));
-  const V infinity = constant(d, kFrom.infinity());
-  V result = hn::ShiftLeft<kShift>(magnitude);
-  if constexpr (kRebias != 0) {
+  const V shifted = hn::ShiftLeft<kShift>(magnitude);
+  if constexpr (kRebias == 0) {
+    return shifted;
+  } else {
     // A subnormal is its mantissa under the least exponent, less the one that this puts before it.
-    constexpr uint64_t kOne = kRebias + (uint64_t{1} << kWide.mantissa_bits);
-    const V one = constant(d, kOne);
-    const V subnormal = float_difference(d, hn::Add(result, one), one);
+    const V one = constant(d, kRebias + (uint64_t{1} << kWide.mantissa_bits));
+    const V subnormal = float_difference(d, hn::Add(shifted, one), one);
+    const V normal = hn::Add(shifted, constant(d, kRebias));
+    const V special =
+        hn::Add(shifted, constant(d, kWide.infinity() - (kFrom.infinity() << kShift)));
+    const auto is_finite = hn::Lt(magnitude, constant(d, kFrom.infinity()));
     const auto is_subnormal = hn::Lt(magnitude, constant(d, uint64_t{1} << kFrom.mantissa_bits));
-    const auto is_finite = hn::Lt(magnitude, infinity);
-    const V normal = hn::Add(result, constant(d, kRebias));
-    const V special = hn::Add(result, constant(d, kWide.infinity() - (kFrom.infinity() << kShift)));
-    result = hn::IfThenElse(is_finite, normal, special);
-    result = hn::IfThenElse(is_subnormal, subnormal, result);
+    return hn::IfThenElse(is_subnormal, subnormal, hn::IfThenElse(is_finite, normal, special));
   }
-  const auto is_nan = hn::Gt(magnitude, infinity);
-  result = hn::Or(result, hn::IfThenElseZero(is_nan, constant(d, kWide.quiet_bit())));
-  return hn::Or(result, sign);
 }
 
-/// The pattern in To of the value with pattern `x` in Wide, rounded to nearest even. Takes one from
-/// the lanes of `minus_lost` where a finite value became infinite.
-template <typename Wide, typename To, class D, class V>
-HWY_INLINE V narrowed(D d, V x, V& minus_lost) {
+/// The magnitude in To of a magnitude in Wide that came from From, rounded to nearest even; of a
+/// NaN, the top of its payload, quiet.
+template <typename From, typename Wide, typename To, class D, class V>
+HWY_INLINE V narrowed(D d, V magnitude) {
   constexpr FloatFormat kWide = Wide::value;
   constexpr FloatFormat kTo = To::value;
   constexpr int kShift = kWide.mantissa_bits - kTo.mantissa_bits;
   constexpr int kRebias = kWide.bias() - kTo.bias();
-  const V magnitude = hn::And(x, constant(d, kWide.sign_bit() - 1));
-  const V sign = constant(d, kTo.sign_bit());
   const V kept = hn::ShiftRight<kShift>(magnitude);
-  const V odd = hn::And(kept, constant(d, 1));
-  const V just_below_half = constant(d, (uint64_t{1} << (kShift - 1)) - 1);
-  V result = hn::ShiftRight<kShift>(hn::Add(hn::Add(magnitude, just_below_half), odd));
-  const V infinity = constant(d, kTo.infinity());
+  V result = kept;
+  if constexpr (From::value.mantissa_bits > kTo.mantissa_bits) {
+    const V odd = hn::And(kept, constant(d, 1));
+    const V just_below_half = constant(d, (uint64_t{1} << (kShift - 1)) - 1);
+    result = hn::ShiftRight<kShift>(hn::Add(hn::Add(magnitude, just_below_half), odd));
+  }
   if constexpr (kRebias != 0) {
     result = hn::Sub(result, constant(d, static_cast<uint64_t>(kRebias) << kTo.mantissa_bits));
-    result = hn::Min(result, infinity);
+    result = hn::Min(result, constant(d, kTo.infinity()));
     // Beside a number whose last place is the least step of To, an addition rounds to such steps.
     constexpr uint64_t kStep = static_cast<uint64_t>(kRebias + 1 + kShift) << kWide.mantissa_bits;
     constexpr uint64_t kNormal = static_cast<uint64_t>(kRebias + 1) << kWide.mantissa_bits;
@@ -110,14 +105,39 @@ HWY_INLINE V narrowed(D d, V x, V& minus_lost) {
     const V subnormal = hn::Sub(float_sum(d, magnitude, step), step);
     result = hn::IfThenElse(hn::Lt(magnitude, constant(d, kNormal)), subnormal, result);
   }
-  const V wide_infinity = constant(d, kWide.infinity());
-  const auto is_lost = hn::And(hn::VecFromMask(d, hn::Eq(result, infinity)),
-                               hn::VecFromMask(d, hn::Lt(magnitude, wide_infinity)));
-  minus_lost = hn::Add(minus_lost, is_lost);
   const V payload = hn::And(kept, constant(d, (uint64_t{1} << kTo.mantissa_bits) - 1));
   const V nan = hn::Or(payload, constant(d, kTo.infinity() | kTo.quiet_bit()));
-  result = hn::IfThenElse(hn::Gt(magnitude, wide_infinity), nan, result);
-  return hn::Or(result, hn::And(sign, hn::ShiftRight<kWide.bits() - kTo.bits()>(x)));
+  return hn::IfThenElse(hn::Gt(magnitude, constant(d, kWide.infinity())), nan, result);
+}
+
+/// The patterns in To of patterns in From. Takes one from the lanes of `minus_lost` where a finite
+/// value became infinite.
+template <typename From, typename Wide, typename To, class D, class V>
+HWY_INLINE V converted(D d, V x, V& minus_lost) {
+  constexpr FloatFormat kFrom = From::value;
+  constexpr FloatFormat kTo = To::value;
+  const V magnitude = hn::And(x, constant(d, kFrom.sign_bit() - 1));
+  V sign = hn::Xor(x, magnitude);
+  V result = magnitude;
+  if constexpr (!std::is_same_v<From, Wide>) result = widened<From, Wide>(d, magnitude);
+  if constexpr (!std::is_same_v<Wide, To>) {
+    result = narrowed<From, Wide, To>(d, result);
+  } else {
+    const auto is_nan = hn::Gt(magnitude, constant(d, kFrom.infinity()));
+    result = hn::Or(result, hn::IfThenElseZero(is_nan, constant(d, kTo.quiet_bit())));
+  }
+  if constexpr (kTo.bits() < kFrom.bits() || kTo.exponent_bits < kFrom.exponent_bits) {
+    const auto is_infinite = hn::VecFromMask(d, hn::Eq(result, constant(d, kTo.infinity())));
+    const auto was_finite = hn::VecFromMask(d, hn::Lt(magnitude, constant(d, kFrom.infinity())));
+    minus_lost = hn::Add(minus_lost, hn::And(is_infinite, was_finite));
+  }
+  if constexpr (kTo.bits() > kFrom.bits()) {
+    sign = hn::ShiftLeft<kTo.bits() - kFrom.bits()>(sign);
+  } else if constexpr (kTo.bits() < kFrom.bits()) {
+    const V moved = hn::ShiftRight<kFrom.bits() - kTo.bits()>(sign);
+    sign = hn::And(moved, constant(d, kTo.sign_bit()));
+  }
+  return hn::Or(result, sign);
 }
 
 /// Patterns of Word at `in`, each in a lane of D.
@@ -164,12 +184,8 @@ int64_t cast_span(const std::byte* in, std::byte* out, int64_t count) {
   const size_t lanes = hn::Lanes(d);
   auto minus_lost = hn::Zero(d);
   const auto cast_vector = [&](const std::byte* from, std::byte* to) HWY_ATTR {
-    auto lane_values = load_words<typename From::Word>(d, from);
-    if constexpr (!std::is_same_v<From, Wide>) lane_values = widened<From, Wide>(d, lane_values);
-    if constexpr (!std::is_same_v<Wide, To>) {
-      lane_values = narrowed<Wide, To>(d, lane_values, minus_lost);
-    }
-    store_words<typename To::Word>(d, lane_values, to);
+    const auto patterns = load_words<typename From::Word>(d, from);
+    store_words<typename To::Word>(d, converted<From, Wide, To>(d, patterns, minus_lost), to);
   };
   const auto size = static_cast<size_t>(count);
   size_t i = 0;
