@@ -1,4 +1,4 @@
-# Writes OUTPUT, the source of embedded_mappings.h, from the FILES (separated by commas).
+# Writes OUTPUT, the source of embedded_mappings_internal.h, from the FILES (separated by commas).
 #   cmake -DOUTPUT=… -DFILES=…,… -P embed.cmake
 string(REPLACE "," ";" files "${FILES}")
 set(entries "")
@@ -7,7 +7,7 @@ foreach(file IN LISTS files)
   file(READ "${file}" text)
   string(APPEND entries "    {\"${name}\", R\"embedded(${text})embedded\"},\n")
 endforeach()
-file(WRITE "${OUTPUT}" "#include \"weightloom/mapping/embedded_mappings.h\"
+file(WRITE "${OUTPUT}" "#include \"weightloom/mapping/embedded_mappings_internal.h\"
 
 namespace weightloom {
 namespace {

@@ -19,7 +19,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # gcc 12 sees overlapping copies in "literal" + std::string where there are none (its bug 105651).
   target_compile_options(weightloom_options INTERFACE -Wno-restrict)
 endif()
-target_include_directories(weightloom_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_include_directories(weightloom_options
+  INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+configure_file(weightloom/version.h.in generated/weightloom/version.h @ONLY)
 if(WEIGHTLOOM_WERROR)
   target_compile_options(weightloom_options INTERFACE -Werror)
 endif()
@@ -35,13 +37,16 @@ if(WEIGHTLOOM_FUZZ)
   target_link_options(weightloom_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-find_package(Threads REQUIRED)
-find_package(fmt REQUIRED)
-find_package(simdjson REQUIRED)
+# Header-only packages are needed to build only. What the library links is found by
+# weightloom_links, because who links the static library must find it too: see cmake/install.cmake.
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
+weightloom_links(Threads TARGET Threads::Threads FLAGS -pthread)
+weightloom_links(fmt TARGET fmt::fmt MODULE fmt)
+weightloom_links(simdjson TARGET simdjson::simdjson MODULE simdjson)
+weightloom_links(pcre2 TARGET PkgConfig::pcre2 MODULE libpcre2-8)
+weightloom_links(hwy TARGET PkgConfig::hwy MODULE libhwy)
 if(WEIGHTLOOM_TESTS)
   enable_testing()
   find_package(GTest REQUIRED)

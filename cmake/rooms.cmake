@@ -40,11 +40,3 @@ function(weightloom_room name)
     endforeach()
   endif()
 endfunction()
-
-# The library made of all rooms so far.
-function(weightloom_library)
-  get_property(rooms GLOBAL PROPERTY WEIGHTLOOM_ROOMS)
-  add_library(weightloom STATIC)
-  target_link_libraries(weightloom PUBLIC ${rooms})
-  add_library(weightloom::weightloom ALIAS weightloom)
-endfunction()

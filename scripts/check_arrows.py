@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Holds the repository to its own map: which room may include which, and how files are named.
+"""Holds the repository to its own map: which room may include which, how files are named, and
+what public headers include and export.
 
 usage: scripts/check_arrows.py [ROOT]
 
@@ -26,10 +27,11 @@ ROOMS = (
     "plan",
     "execute",
     "comm",
+    "c_api",
     "cli",
 )
 LIBRARY_ROOMS = ROOMS[:-1]
-THIRD_PARTY = re.compile(r"^(fmt/|simdjson|nlohmann/|pcre2|tbb/|oneapi/|CLI/|xxhash|liburing)")
+THIRD_PARTY = re.compile(r"^(fmt/|simdjson|nlohmann/|pcre2|tbb/|oneapi/|CLI/|xxhash|liburing|hwy/)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 TEST_FILE = re.compile(r"_(test|testing|fuzz)\.(h|cc)$")
 LANGUAGES = {".h": "C++", ".cc": "C++", ".py": "Python", ".sh": "shell"}
@@ -66,8 +68,19 @@ def include_faults(path: PurePosixPath, include: str) -> Iterator[str]:
         yield f"{path}: {room}/ stands above {other}/ and must not include {include}"
     if include.endswith("_testing.h") and not is_test(path):
         yield f"{path}: {include} is for tests only"
-    if is_public_header(path) and THIRD_PARTY.match(include):
+    private = THIRD_PARTY.match(include) or include.endswith("_internal.h")
+    if is_public_header(path) and private:
         yield f"{path}: a public header must not include {include}"
+
+
+def export_faults(path: PurePosixPath, text: str) -> Iterator[str]:
+    """A namespace that does not say whether the shared library offers it."""
+    marked = "\nnamespace weightloom WEIGHTLOOM_EXPORT {" in text
+    plain = "\nnamespace weightloom {\n" in text
+    if is_public_header(path) and plain:
+        yield f"{path}: a public header opens `namespace weightloom WEIGHTLOOM_EXPORT {{`"
+    if path.suffix == ".h" and not is_public_header(path) and marked:
+        yield f"{path}: only public headers are exported"
 
 
 def name_faults(paths: list[PurePosixPath]) -> Iterator[str]:
@@ -102,6 +115,7 @@ def faults_in(root: Path) -> list[str]:
     for path in paths:
         if path.suffix in (".h", ".cc"):
             text = (root / path).read_text(encoding="utf-8")
+            faults.extend(export_faults(path, text))
             for include in INCLUDE.findall(text):
                 faults.extend(include_faults(path, include))
     return faults

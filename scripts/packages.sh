@@ -7,13 +7,14 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 # To build and to run the C++ tests.
 weightloom_build_packages=(
   g++ cmake ninja-build ccache pkg-config
-  libsimdjson-dev nlohmann-json3-dev libpcre2-dev libcli11-dev libfmt-dev
+  libsimdjson-dev nlohmann-json3-dev libpcre2-dev libcli11-dev libfmt-dev libhwy-dev
   libgtest-dev libgmock-dev
 )
 
 # For the checks on top: sanitizers, fuzzing, formatting, linting, the Python tests.
 weightloom_check_packages=(
   python3-venv clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev libfuzzer-19-dev
+  doxygen mandoc zsh fish binutils
 )
 
 # True if the command "cmake" is there and is 3.25 or later, wherever it came from.

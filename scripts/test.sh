@@ -87,6 +87,8 @@ heading 'Arrows between rooms, file names, public headers'
 python3 scripts/check_arrows.py
 heading 'clang-format'
 check_format
+heading 'Documentation of the public headers'
+scripts/check_docs.sh build/release
 heading 'Build with AddressSanitizer and UndefinedBehaviorSanitizer'
 build clang-sanitize
 heading 'clang-tidy'
@@ -100,5 +102,7 @@ heading 'Python environment'
 python=$(scripts/python_env.sh)
 heading 'C++ tests'
 run_ctest release
+heading 'The installed package, from C++ and C'
+scripts/test_package.sh build/release
 heading 'Python tests'
 run_pytest

@@ -1,8 +1,8 @@
 // Says what patterns match, for python/tests/test_pattern_differential.py.
 //
-// stdin: {"transforms": [mapping file text, …], "names": [text, …]}, each mapping with one transform.
-// stdout: one line per mapping, a JSON list of [name number, source number, begin, end, new name,
-// [group text, …]] for the names that match, or {"error": text}. Offsets count bytes.
+// stdin: {"transforms": [mapping file text, …], "names": [text, …]}, each mapping with one
+// transform. stdout: one line per mapping, a JSON list of [name number, source number, begin, end,
+// new name, [group text, …]] for the names that match, or {"error": text}. Offsets count bytes.
 #include <iostream>
 #include <iterator>
 #include <string>
@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "weightloom/mapping/mapping.h"
-#include "weightloom/mapping/transform_matcher.h"
+#include "weightloom/mapping/transform_matcher_internal.h"
 
 namespace {
 

@@ -3,8 +3,10 @@
 //   #include "weightloom/weightloom.h"
 //   using namespace weightloom;
 //   Checkpoint source = Checkpoint::open(system_calls(), "Mixtral-8x7B");
-//   Conversion plan = plan_conversion(system_calls(), source, {.to = Side::runtime},
-//   Registry::built_in()); if (plan.is_refused(false)) throw refusal_of(plan.findings, false);
+//   Selection selection;
+//   selection.to = Side::runtime;
+//   Conversion plan = plan_conversion(system_calls(), source, selection, Registry::built_in());
+//   if (plan.is_refused(false)) throw refusal_of(plan.findings, false);
 //   LoadedTensors model = load(system_calls(), plan.program, {});
 //   // model.tensors[i] holds plan.program.targets()[i].
 #pragma once
@@ -19,3 +21,7 @@
 #include "weightloom/plan/cost.h"               // Cost
 #include "weightloom/plan/interpret.h"          // the reference interpreter
 #include "weightloom/safetensors/checkpoint.h"  // Checkpoint::open
+#include "weightloom/version.h"                 // version()
+
+/// Everything that Weightloom offers to C++; `weightloom/c_api.h` is the way in from C.
+namespace weightloom {}

@@ -5,3 +5,6 @@ run inspect --help
 run plan --help
 run convert --help
 run verify --help
+run mappings --help
+run completion --help
+run repair-index --help

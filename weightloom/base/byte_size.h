@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
+
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Digits with an optional fraction, then "", B, KB, MB, GB, TB, KiB, MiB, GiB or TiB (any case).
 /// Errors: usage if it is no such text, is not positive, or exceeds int64.

@@ -5,7 +5,9 @@
 #include <optional>
 #include <string_view>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
+
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// In the order in which the safetensors package sorts tensors (its writer puts later ones first).
 enum class DType : uint8_t {
@@ -33,10 +35,11 @@ enum class DType : uint8_t {
   U64,
 };
 
-inline constexpr int kDTypeCount = 22;
+inline constexpr int kDTypeCount = 22;  ///< Number of dtypes.
 
 /// Width of one element in bits: 4 or 6 for the sub-byte types, else a multiple of 8.
 int bits(DType dtype) noexcept;
+/// Its spelling in safetensors, ended by a NUL: "BF16".
 std::string_view to_string(DType dtype) noexcept;
 /// Nothing if `name` is no dtype of safetensors 0.8.
 std::optional<DType> parse_dtype(std::string_view name) noexcept;

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "weightloom/base/error.h"
+#include "weightloom/base/export.h"
 #include "weightloom/base/syscalls.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// The Error for a failed call: `doing` is a verb phrase ("write"), `error` an errno.
 /// ENOENT/ENOTDIR → not_found, EEXIST/ENOTEMPTY → exists, EACCES/EPERM/EROFS → permission,
@@ -35,14 +36,15 @@ class File {
   /// Opens a folder, to lock it.
   static File open_folder(const Syscalls& calls, const std::string& path);
 
-  File(File&& other) noexcept;
-  File& operator=(File&& other) noexcept;
+  File(File&& other) noexcept;             ///< Leaves the other one closed.
+  File& operator=(File&& other) noexcept;  ///< Closes what it held.
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   ~File();
 
+  /// As it was opened.
   const std::string& path() const noexcept { return path_; }
-  FileStatus status() const;
+  FileStatus status() const;  ///< What it is now. Errors: io.
   /// Locks it until it is closed, also by the end of the process; false while another open File
   /// holds the lock. Where the filesystem has no locks, true. Errors: io.
   bool lock() const;
@@ -58,12 +60,14 @@ class File {
   /// One write of a file opened by open_direct: how many bytes it took, 0 where the filesystem
   /// refuses the alignment of buffer, offset or size. Errors: no_space, io.
   size_t write_direct_at(std::span<const std::byte> buffer, int64_t offset) const;
-  void truncate(int64_t size_bytes) const;
+  void truncate(int64_t size_bytes) const;  ///< Sets the size. Errors: no_space, io.
   /// Reserves `size_bytes`; where the filesystem cannot, only sets the size.
   void allocate(int64_t size_bytes) const;
-  void sync() const;       // fsync: data and size are durable
-  void sync_data() const;  // fdatasync
+  void sync() const;       ///< fsync: data and size are durable
+  void sync_data() const;  ///< fdatasync
+  /// Asks the system to begin writing a range to disk; a failure does not matter.
   void start_writeback(int64_t offset, int64_t size_bytes) const noexcept;
+  /// posix_fadvise; a failure does not matter.
   void advise(int64_t offset, int64_t size_bytes, int advice) const noexcept;
   /// Closes and reports a failure, which a destructor cannot.
   void close();
@@ -77,7 +81,7 @@ class File {
   int fd_ = -1;
 };
 
-inline constexpr size_t kSpareBytes = 64;
+inline constexpr size_t kSpareBytes = 64;  ///< What read_whole_file leaves behind the text.
 /// Its capacity exceeds its size by kSpareBytes, so that parsers that look past the end need no
 /// copy.
 /// Errors: format if it is no regular file; not_found, permission, io.
@@ -90,10 +94,14 @@ std::optional<FileStatus> status_of(const Syscalls& calls, const std::string& pa
 std::vector<std::string> list_folder(const Syscalls& calls, const std::string& path);
 /// Makes entries of a folder durable (fsync of the folder).
 void sync_folder(const Syscalls& calls, const std::string& path);
-void make_folder(const Syscalls& calls, const std::string& path);  // fine if it exists
+/// Makes a folder; fine if it exists.
+/// Errors: not_found, permission, no_space, io.
+void make_folder(const Syscalls& calls, const std::string& path);
 /// Removes a file or a folder with all it holds; fine if absent. Does not follow links.
 void remove_all(const Syscalls& calls, const std::string& path);
+/// A second name for a file. Errors: exists, permission, io.
 void hard_link(const Syscalls& calls, const std::string& from, const std::string& to);
+/// Replaces `to` in one step. Errors: not_found, permission, io.
 void rename_path(const Syscalls& calls, const std::string& from, const std::string& to);
 
 /// "a/b" + "c" → "a/b/c"; "" + "c" → "c".

@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
+
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// FNV-1a, 64 bits.  Source: Fowler, Noll, Vo; RFC 9923.
 constexpr uint64_t fnv1a64(std::string_view text, uint64_t state = 0xcbf29ce484222325) noexcept {

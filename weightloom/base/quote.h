@@ -4,10 +4,12 @@
 #include <string>
 #include <string_view>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
 
-/// `text` in single quotes. Control characters, which could rewrite a terminal, are shown as \xNN;
-/// the middle of a text of more than 300 bytes is left out.
+namespace weightloom WEIGHTLOOM_EXPORT {
+
+/// `text` in single quotes. Control characters, which could rewrite a terminal, are shown as
+/// `\xNN`; the middle of a text of more than 300 bytes is left out.
 std::string quote(std::string_view text);
 
 }  // namespace weightloom

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "weightloom/base/dtype.h"
+#include "weightloom/base/export.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// Sizes of the dimensions, outermost first; none for a scalar.
 using Shape = std::vector<int64_t>;
 
 /// Number of elements; nothing if a dim is negative or the product (of the non-zero dims too, so

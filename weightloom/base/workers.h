@@ -6,7 +6,9 @@
 #include <functional>
 #include <stop_token>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
+
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Calls work(worker, item) once for each item in [first, count), handed out in ascending order to
 /// `threads` workers numbered from 0; with one thread, here and in order. The first exception stops

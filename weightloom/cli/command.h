@@ -17,7 +17,7 @@ namespace weightloom::cli {
 /// What the process ends with; stable, scripts depend on it.
 enum class ExitCode {
   done = 0,         // done, or equal
-  differs = 1,      // plan and verify: error findings or differences
+  differs = 1,      // plan, verify and diff: error findings or differences
   wrong_usage = 2,  // the command line makes no sense
   refused = 3,      // refused, failed or cancelled
 };
@@ -40,6 +40,8 @@ class Command {
   /// What `--help` says after the flags: examples that run as they stand.
   virtual std::string examples() const = 0;
   virtual void declare(CLI::App& app) = 0;
+  /// True for verbs that scripts of the package use, which `--help` leaves out.
+  virtual bool is_hidden() const { return false; }
   /// Prints its result on stdout.
   /// Errors: any weightloom::Error, printed by the caller.
   virtual ExitCode run(const CommandContext& context) = 0;

@@ -10,13 +10,18 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "weightloom/cli/completion_command.h"
 #include "weightloom/cli/convert_command.h"
 #include "weightloom/cli/failure_output.h"
 #include "weightloom/cli/help_format.h"
 #include "weightloom/cli/inspect_command.h"
+#include "weightloom/cli/man_command.h"
+#include "weightloom/cli/mappings_command.h"
 #include "weightloom/cli/plan_command.h"
+#include "weightloom/cli/repair_index_command.h"
 #include "weightloom/cli/usage_hint.h"
 #include "weightloom/cli/verify_command.h"
+#include "weightloom/version.h"
 
 namespace weightloom::cli {
 namespace {
@@ -29,6 +34,10 @@ Commands all_commands() {
   commands.push_back(make_plan_command());
   commands.push_back(make_convert_command());
   commands.push_back(make_verify_command());
+  commands.push_back(make_mappings_command());
+  commands.push_back(make_repair_index_command());
+  commands.push_back(make_completion_command());
+  commands.push_back(make_man_command());
   return commands;
 }
 
@@ -40,7 +49,7 @@ class CommandParser {
     app_.formatter(std::make_shared<HelpFormat>());
     app_.footer(kProgramFooter);
     app_.set_help_flag("-h,--help", "Print this help");
-    app_.set_version_flag("--version", fmt::format("{} {}", kProgram, WEIGHTLOOM_VERSION),
+    app_.set_version_flag("--version", fmt::format("{} {}", kProgram, version()),
                           "Print the version");
     app_.require_subcommand(1, 1);
     for (const auto& command : commands) add(*command);
@@ -62,7 +71,7 @@ class CommandParser {
  private:
   void add(Command& command) {
     CLI::App* verb = app_.add_subcommand(command.name(), command.summary());
-    verb->group("Verbs");
+    verb->group(command.is_hidden() ? "" : "Verbs");
     verb->get_help_ptr()->group("Flags");
     verb->footer(command.examples());
     command.declare(*verb);

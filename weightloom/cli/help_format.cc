@@ -46,7 +46,7 @@ std::string HelpFormat::make_usage(const CLI::App* app, std::string name) const 
 std::string HelpFormat::make_subcommand(const CLI::App* verb) const {
   // Only the first line: the rest is for the verb's own help.
   const std::string description = verb->get_description();
-  return fmt::format("  {:<10}{}\n", verb->get_name(),
+  return fmt::format("  {:<14}{}\n", verb->get_name(),
                      description.substr(0, description.find('\n')));
 }
 

@@ -23,7 +23,7 @@ std::vector<std::string> flags_of(const CLI::App& app) {
 std::vector<std::string> verbs_of(const CLI::App& app) {
   std::vector<std::string> verbs;
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    verbs.push_back(verb->get_name());
+    if (!verb->get_group().empty()) verbs.push_back(verb->get_name());
   }
   return verbs;
 }

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <span>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
+
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Owns its memory; movable. Zero-filled, aligned to 2 MiB, freed when destroyed.
 class Arena {
@@ -14,10 +16,11 @@ class Arena {
   Arena() = default;
   /// Errors: no_space if the system has not that much address space.
   explicit Arena(int64_t size_bytes);
-  Arena(Arena&& other) noexcept;
-  Arena& operator=(Arena&& other) noexcept;
+  Arena(Arena&& other) noexcept;             ///< Leaves the other one empty.
+  Arena& operator=(Arena&& other) noexcept;  ///< Frees what it held.
   ~Arena();
 
+  /// All of it; lives as long as the arena.
   std::span<std::byte> bytes() const noexcept { return {data_, size_}; }
 
  private:

@@ -3,9 +3,10 @@
 
 #include <cstdint>
 
+#include "weightloom/base/export.h"
 #include "weightloom/base/syscalls.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// 1 GiB, or an eighth of what the process's cgroups (v2, v1) or the machine have, if that is less.
 int64_t default_memory_budget(const Syscalls& calls);

@@ -9,7 +9,7 @@
 #include "weightloom/base/fault_syscalls_testing.h"
 #include "weightloom/base/temporary_folder_testing.h"
 #include "weightloom/execute/convert_testing.h"
-#include "weightloom/execute/journal.h"
+#include "weightloom/execute/journal_internal.h"
 
 namespace weightloom::testing {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "weightloom/base/workers.h"
-#include "weightloom/execute/kernels.h"
-#include "weightloom/execute/source_files.h"
+#include "weightloom/execute/kernels_internal.h"
+#include "weightloom/execute/source_files_internal.h"
 
 namespace weightloom {
 namespace {

@@ -5,12 +5,13 @@
 #include <cstddef>
 #include <span>
 
+#include "weightloom/base/export.h"
 #include "weightloom/base/syscalls.h"
 #include "weightloom/execute/progress.h"
 #include "weightloom/plan/program.h"
 #include "weightloom/plan/schedule.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Where finished tiles go.
 /// Thread safety: called concurrently, for different tiles.

@@ -1,6 +1,6 @@
-#include "weightloom/execute/file_sink.h"
-
 #include <utility>
+
+#include "weightloom/execute/file_sink_internal.h"
 
 namespace weightloom {
 namespace {

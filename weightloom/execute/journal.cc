@@ -1,10 +1,10 @@
-#include "weightloom/execute/journal.h"
-
 #include <span>
 #include <sstream>
 #include <string_view>
 
 #include <fmt/format.h>
+
+#include "weightloom/execute/journal_internal.h"
 
 namespace weightloom {
 namespace {

@@ -1,11 +1,10 @@
-#include "weightloom/execute/journal.h"
-
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "weightloom/base/fault_syscalls_testing.h"
 #include "weightloom/base/temporary_folder_testing.h"
+#include "weightloom/execute/journal_internal.h"
 #include "weightloom/safetensors/safetensors_testing.h"
 
 namespace weightloom {

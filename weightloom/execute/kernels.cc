@@ -1,10 +1,10 @@
-#include "weightloom/execute/kernels.h"
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
 #include <span>
+
+#include "weightloom/execute/kernels_internal.h"
 
 namespace weightloom {
 namespace {

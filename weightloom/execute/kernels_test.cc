@@ -1,11 +1,10 @@
-#include "weightloom/execute/kernels.h"
-
 #include <algorithm>
 #include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "weightloom/execute/kernels_internal.h"
 #include "weightloom/layout/layout_testing.h"
 
 namespace weightloom {

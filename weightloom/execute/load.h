@@ -7,27 +7,30 @@
 #include <span>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/base/syscalls.h"
 #include "weightloom/execute/arena.h"
 #include "weightloom/execute/progress.h"
 #include "weightloom/plan/program.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Called when all bytes of target `index` are in place, from worker threads, never from two at
 /// once.
 using TargetComplete = std::function<void(size_t index)>;
 
+/// How to load, and what to tell meanwhile.
 struct LoadOptions {
-  RunOptions run;
-  TargetComplete complete;
+  RunOptions run;           ///< threads, memory, progress, stop
+  TargetComplete complete;  ///< may be empty
 };
 
 /// The targets of a program in one arena.
 struct LoadedTensors {
-  Arena arena;
-  std::vector<std::span<std::byte>> tensors;  // per target of the program, borrowing from the arena
-  RunStatistics statistics;
+  Arena arena;  ///< holds the tensors
+  std::vector<std::span<std::byte>>
+      tensors;               ///< per target of the program, borrowing from the arena
+  RunStatistics statistics;  ///< of the run
 };
 
 /// Loads into one arena of huge pages, each tensor aligned to 64 bytes.

@@ -1,6 +1,6 @@
-#include "weightloom/execute/output_file.h"
-
 #include <algorithm>
+
+#include "weightloom/execute/output_file_internal.h"
 
 namespace weightloom {
 namespace {

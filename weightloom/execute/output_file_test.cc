@@ -1,5 +1,3 @@
-#include "weightloom/execute/output_file.h"
-
 #include <algorithm>
 #include <cerrno>
 #include <random>
@@ -13,6 +11,7 @@
 #include "weightloom/base/fault_syscalls_testing.h"
 #include "weightloom/base/forwarding_syscalls_testing.h"
 #include "weightloom/base/temporary_folder_testing.h"
+#include "weightloom/execute/output_file_internal.h"
 #include "weightloom/layout/layout_testing.h"
 
 namespace weightloom {

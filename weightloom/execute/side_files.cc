@@ -1,5 +1,3 @@
-#include "weightloom/execute/side_files.h"
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -8,6 +6,7 @@
 #include <string_view>
 
 #include "weightloom/base/file.h"
+#include "weightloom/execute/side_files_internal.h"
 #include "weightloom/mapping/provenance.h"
 
 namespace weightloom {

@@ -1,6 +1,6 @@
-#include "weightloom/execute/source_files.h"
-
 #include <fmt/format.h>
+
+#include "weightloom/execute/source_files_internal.h"
 
 namespace weightloom {
 namespace {

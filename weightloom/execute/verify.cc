@@ -12,7 +12,7 @@
 
 #include "weightloom/base/file.h"
 #include "weightloom/execute/executor.h"
-#include "weightloom/execute/source_files.h"
+#include "weightloom/execute/source_files_internal.h"
 #include "weightloom/plan/compile.h"
 #include "weightloom/plan/conversion.h"
 #include "weightloom/plan/schedule.h"

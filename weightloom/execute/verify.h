@@ -5,28 +5,30 @@
 #include <string>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/base/syscalls.h"
 #include "weightloom/execute/progress.h"
 #include "weightloom/mapping/registry.h"
 #include "weightloom/plan/selection.h"
 #include "weightloom/safetensors/checkpoint.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// One way in which two checkpoints differ: code `only_in_a`, `only_in_b`, `dtype`, `shape` or
 /// `values` (with the first differing byte).
 struct Difference {
-  std::string tensor;
-  std::string code;
-  std::string message;
+  std::string tensor;   ///< its name
+  std::string code;     ///< one of the words above
+  std::string message;  ///< a whole sentence with numbers
 };
 
+/// What was found of one or two checkpoints.
 struct VerifyReport {
-  bool equal = true;
-  int64_t tensors = 0;  // compared, or read
-  int64_t bytes = 0;
-  std::vector<Difference> differences;  // by tensor
-  std::vector<Finding> findings;
+  bool equal = true;                    ///< no differences
+  int64_t tensors = 0;                  ///< compared, or read
+  int64_t bytes = 0;                    ///< of these tensors
+  std::vector<Difference> differences;  ///< by tensor
+  std::vector<Finding> findings;        ///< of the checkpoint, or of bringing B to A's layout
 };
 
 /// Reads every byte of a checkpoint whose headers and index agree (else it could not be opened).

@@ -1,12 +1,11 @@
-#include "weightloom/execute/work_folder.h"
-
 #include <cerrno>
 #include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "weightloom/execute/side_files.h"
+#include "weightloom/execute/side_files_internal.h"
+#include "weightloom/execute/work_folder_internal.h"
 
 namespace weightloom {
 namespace {

@@ -1,5 +1,3 @@
-#include "weightloom/execute/work_folder.h"
-
 #include <cerrno>
 #include <string>
 
@@ -11,6 +9,7 @@
 #include "weightloom/base/fault_syscalls_testing.h"
 #include "weightloom/base/temporary_folder_testing.h"
 #include "weightloom/execute/convert_testing.h"
+#include "weightloom/execute/work_folder_internal.h"
 
 namespace weightloom::testing {
 namespace {

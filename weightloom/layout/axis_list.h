@@ -14,12 +14,15 @@
 #include <span>
 #include <utility>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
 
+namespace weightloom WEIGHTLOOM_EXPORT {
+
+/// A step of a region: `extent` elements, so far apart on either side.
 struct Axis {
-  int64_t extent = 1;
-  int64_t target_stride = 0;
-  int64_t source_stride = 0;
+  int64_t extent = 1;         ///< number of steps
+  int64_t target_stride = 0;  ///< elements between steps in the target
+  int64_t source_stride = 0;  ///< elements between steps in the source
 
   friend bool operator==(const Axis&, const Axis&) = default;
   friend auto operator<=>(const Axis&, const Axis&) = default;
@@ -29,6 +32,8 @@ struct Axis {
 /// Thread safety: a value.
 class AxisList {
  public:
+  /// @name As in std::vector<Axis>
+  /// @{
   using value_type = Axis;
   using iterator = Axis*;
   using const_iterator = const Axis*;
@@ -68,8 +73,9 @@ class AxisList {
   Axis& back() noexcept { return data()[size_ - 1]; }
   const Axis& back() const noexcept { return data()[size_ - 1]; }
 
+  /// Copies first, so that `axis` may stand in this list.
   void push_back(const Axis& axis) {
-    const Axis copy = axis;  // it may stand in this list
+    const Axis copy = axis;  ///< it may stand in this list
     if (size_ == capacity_) reserve(2 * size_t{capacity_});
     data()[size_++] = copy;
   }
@@ -100,6 +106,8 @@ class AxisList {
     std::rotate(begin() + i, end() - 1, end());
     return begin() + i;
   }
+
+  /// @}
 
   /// As std::erase_if.
   template <typename Predicate>

@@ -3,9 +3,10 @@
 
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/layout/layout.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Sorts by target offset, normalizes, and joins neighbours that one region can say.
 /// Law: the same pairs (target, source); the invariant of regions holds.

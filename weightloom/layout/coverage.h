@@ -5,14 +5,15 @@
 #include <optional>
 #include <span>
 
+#include "weightloom/base/export.h"
 #include "weightloom/layout/layout.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// The first element (linear offset) that is covered `times` ≠ 1 times.
 struct CoverageFault {
-  int64_t offset = 0;
-  int64_t times = 0;
+  int64_t offset = 0;  ///< linear, in elements
+  int64_t times = 0;   ///< how often it is covered
 
   friend bool operator==(const CoverageFault&, const CoverageFault&) = default;
 };

@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/layout/layout.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// True if no element of the region carries: factor would give the region itself.
 bool is_factored(const Region& region, int64_t m) noexcept;

@@ -19,25 +19,28 @@
 #include <utility>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/base/shape.h"
 #include "weightloom/layout/axis_list.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// A source tensor, by its place in a list that the layout's owner keeps; kPad is none.
 using SourceId = int32_t;
-inline constexpr SourceId kPad = -1;
+inline constexpr SourceId kPad = -1;  ///< The source of a pad: none.
 
 /// Beyond this many regions in one layout an operation refuses: such a map is no longer a layout.
 inline constexpr int64_t kMaxRegions = 4'000'000;
 
+/// A strided copy from one source, or a pad.
 struct Region {
-  SourceId source = kPad;
-  int64_t pad_value = 0;  // of a pad: a small integer, encoded in the dtype at emission
-  int64_t source_offset = 0;
-  int64_t target_offset = 0;
-  AxisList axes;
+  SourceId source = kPad;     ///< kPad: none
+  int64_t pad_value = 0;      ///< of a pad: a small integer, encoded in the dtype at emission
+  int64_t source_offset = 0;  ///< of its first element
+  int64_t target_offset = 0;  ///< of its first element
+  AxisList axes;              ///< outermost first
 
+  /// True if its elements have a value and no source.
   bool is_pad() const noexcept { return source == kPad; }
 
   friend bool operator==(const Region&, const Region&) = default;
@@ -47,16 +50,17 @@ struct Region {
 int64_t volume(const Region& region) noexcept;
 /// Σ (extent-1)·stride: the last element lies at offset + span.
 int64_t target_span(const Region& region) noexcept;
-int64_t source_span(const Region& region) noexcept;
+int64_t source_span(const Region& region) noexcept;  ///< As target_span, on the source side.
 /// True if each target (source) stride exceeds the span of all smaller ones.
 bool nested_on_target(const Region& region);
-bool nested_on_source(const Region& region);
+bool nested_on_source(const Region& region);  ///< As nested_on_target, on the source side.
 
 /// Canonical form: extent-1 axes dropped, axes by target stride descending, neighbours that walk as
 /// one merged. Never applied between factor and the use of its result, which needs the axes apart.
 /// Law: the same pairs (target, source).
 Region normalized(Region region);
 
+/// Where each element of one logical tensor comes from; see the top of this file.
 class Layout {
  public:
   /// An empty tensor of shape [0].
@@ -69,11 +73,15 @@ class Layout {
   /// For operations of this room, whose results hold the invariant by construction.
   static Layout unchecked(Shape shape, std::vector<Region> regions);
 
+  /// Of the logical tensor.
   const Shape& shape() const noexcept { return shape_; }
+  /// Normalized, in the order they were given.
   std::span<const Region> regions() const& noexcept { return regions_; }
   /// Moves the regions out of an expiring layout.
   std::vector<Region> regions() && noexcept { return std::move(regions_); }
+  /// Number of elements.
   int64_t size() const noexcept { return elements(shape_); }
+  /// Number of dimensions.
   int rank() const noexcept { return static_cast<int>(shape_.size()); }
 
  private:

@@ -10,12 +10,13 @@
 #include <string>
 #include <string_view>
 
+#include "weightloom/base/export.h"
 #include "weightloom/layout/layout.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
-std::string to_string(const Region& region);
-std::string to_string(const Layout& layout);
+std::string to_string(const Region& region);  ///< A region in the notation.
+std::string to_string(const Layout& layout);  ///< A layout in the notation.
 /// Law: parse_layout(to_string(a)) has a's shape and regions.
 /// Errors: format, with the position; usage as Layout::make.
 Layout parse_layout(std::string_view text);

@@ -10,9 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/layout/layout.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// The tensor itself: element i comes from element i of `source`.
 Layout identity(SourceId source, Shape shape);

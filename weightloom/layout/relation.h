@@ -3,17 +3,18 @@
 
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/layout/layout.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// `targets[t]` says where each element of target t comes from (or that it is a pad); `drops[s]`
 /// are the elements of source s that go nowhere, as pads over source s's own offsets, with the
 /// value to put there when the relation is inverted.
 struct Relation {
-  std::vector<Shape> sources;
-  std::vector<Layout> targets;
-  std::vector<std::vector<Region>> drops;  // one list per source
+  std::vector<Shape> sources;              ///< of source s
+  std::vector<Layout> targets;             ///< of target t, over the sources
+  std::vector<std::vector<Region>> drops;  ///< one list per source
 };
 
 /// Swaps the sides: source s becomes a target of the result, whose layout is made of the regions

@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "weightloom/mapping/check_group.h"
-#include "weightloom/mapping/collect.h"
-#include "weightloom/mapping/companion_groups.h"
+#include "weightloom/mapping/check_group_internal.h"
+#include "weightloom/mapping/collect_internal.h"
+#include "weightloom/mapping/companion_groups_internal.h"
 #include "weightloom/mapping/companions.h"
-#include "weightloom/mapping/run_chain.h"
+#include "weightloom/mapping/run_chain_internal.h"
 
 namespace weightloom {
 namespace {

@@ -11,23 +11,26 @@
 
 #include "weightloom/base/dtype.h"
 #include "weightloom/base/error.h"
+#include "weightloom/base/export.h"
 #include "weightloom/layout/layout.h"
 #include "weightloom/mapping/mapping.h"
 #include "weightloom/mapping/model_config.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// A tensor by name, and where its elements come from.
 struct NamedLayout {
-  std::string name;
-  DType dtype = DType::F32;
-  Layout layout;
+  std::string name;          ///< whole
+  DType dtype = DType::F32;  ///< of each element
+  Layout layout;             ///< over the leaves' sources
 };
 
+/// What a mapping makes of named layouts.
 struct MappingResult {
-  std::vector<NamedLayout> tensors;  // sorted by name
-  std::vector<Finding> findings;     // all of them; with errors, `tensors` is what could be made
-  std::vector<int64_t> fired;        // per transform of the mapping: names it matched
-  int64_t passed_through = 0;        // tensors whose name no transform matched
+  std::vector<NamedLayout> tensors;  ///< sorted by name
+  std::vector<Finding> findings;     ///< all of them; with errors, `tensors` is what could be made
+  std::vector<int64_t> fired;        ///< per transform of the mapping: names it matched
+  int64_t passed_through = 0;        ///< tensors whose name no transform matched
 };
 
 /// What is wrong is found all at once. Names in findings are the leaves' own; the codes:

@@ -1,11 +1,11 @@
-#include "weightloom/mapping/check_group.h"
-
 #include <algorithm>
 #include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "weightloom/mapping/check_group_internal.h"
 
 namespace weightloom {
 namespace {

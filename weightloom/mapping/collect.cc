@@ -1,5 +1,3 @@
-#include "weightloom/mapping/collect.h"
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -7,7 +5,8 @@
 #include <fmt/format.h>
 
 #include "weightloom/base/workers.h"
-#include "weightloom/mapping/name_index.h"
+#include "weightloom/mapping/collect_internal.h"
+#include "weightloom/mapping/name_index_internal.h"
 
 namespace weightloom {
 namespace {

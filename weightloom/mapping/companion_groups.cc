@@ -1,5 +1,3 @@
-#include "weightloom/mapping/companion_groups.h"
-
 #include <algorithm>
 #include <utility>
 
@@ -7,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "weightloom/base/checked.h"
+#include "weightloom/mapping/companion_groups_internal.h"
 
 namespace weightloom {
 namespace {

@@ -1,11 +1,10 @@
 // Scales follow their weights: what a chain does to a weight's blocks, it does to their scales.
-#include "weightloom/mapping/companion_groups.h"
-
 #include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "weightloom/mapping/companion_groups_internal.h"
 #include "weightloom/mapping/mapping_testing.h"
 
 namespace weightloom {

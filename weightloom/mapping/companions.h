@@ -10,18 +10,19 @@
 #include <string_view>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/mapping/model_config.h"
 #include "weightloom/mapping/operation.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// A tensor named like another one with `suffix` behind holds one element per block of it.
 /// The blocks of the last dims are declared: written down (kWholeDim: the whole dim), or by the
 /// list at `block_key` of config.json.
 struct CompanionRule {
-  std::string suffix;
-  std::string block_key{};
-  BlockShape block{};
+  std::string suffix;       ///< "_scale_inv"
+  std::string block_key{};  ///< a path of keys in config.json; "": `block` says it
+  BlockShape block{};       ///< of the last dims
 
   /// Nothing if config.json does not say.
   std::optional<BlockShape> block_of(const ModelConfig& config) const;

@@ -15,10 +15,12 @@
 #include <string_view>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/mapping/model_config.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// A number that is known, or that config.json is to say; see the top of this file.
 class ConfigNumber {
  private:
   struct Factor {
@@ -29,12 +31,14 @@ class ConfigNumber {
   using Product = std::vector<Factor>;
 
  public:
+  /// A number as it is.
   template <std::integral Integer>
   ConfigNumber(Integer number)  // NOLINT(google-explicit-constructor): a number is one
       : text_(std::to_string(number)),
         alternatives_{{Factor{false, static_cast<int64_t>(number), ""}}} {}
   /// Errors: mapping if the text is none of the above.
   ConfigNumber(std::string_view text);  // NOLINT(google-explicit-constructor)
+  /// As from a string_view.
   ConfigNumber(const char* text) : ConfigNumber(std::string_view(text)) {}  // NOLINT
 
   /// With keys looked up under `subconfig` ("vision_config"; empty: as written).

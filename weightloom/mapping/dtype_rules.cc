@@ -1,6 +1,6 @@
-#include "weightloom/mapping/dtype_rules.h"
-
 #include <algorithm>
+
+#include "weightloom/mapping/dtype_rules_internal.h"
 
 namespace weightloom {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "weightloom/base/error.h"
 #include "weightloom/base/hash.h"
-#include "weightloom/mapping/transform_matcher.h"
+#include "weightloom/mapping/transform_matcher_internal.h"
 
 namespace weightloom {
 namespace {

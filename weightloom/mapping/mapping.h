@@ -19,27 +19,29 @@
 #include <vector>
 
 #include "weightloom/base/dtype.h"
+#include "weightloom/base/export.h"
 #include "weightloom/mapping/companions.h"
 #include "weightloom/mapping/operation_makers.h"
 #include "weightloom/mapping/transform.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Of a cast to one of `when` (empty: any): tensors whose name `pattern` matches get `dtype`
 /// instead. `pattern` is a regular expression, searched anywhere, in which `*` is any text.
 struct DtypeRule {
-  std::string pattern;
-  DType dtype = DType::F32;
-  std::vector<DType> when{};
+  std::string pattern;        ///< of names in the runtime layout
+  DType dtype = DType::F32;   ///< for those that match
+  std::vector<DType> when{};  ///< the casts it is for; empty: every one
 };
 
 /// What a mapping says besides its transforms.
 struct MappingRules {
-  std::vector<std::string> aliases{};
-  std::vector<DtypeRule> dtype_rules{};
-  std::vector<CompanionRule> companions{};  // in front of default_companion_rules()
+  std::vector<std::string> aliases{};       ///< other names in the registry
+  std::vector<DtypeRule> dtype_rules{};     ///< the first that matches counts
+  std::vector<CompanionRule> companions{};  ///< in front of default_companion_rules()
 };
 
+/// The rules between hub names and runtime names; see the top of this file.
 class Mapping {
  public:
   /// No transforms: every name stays.

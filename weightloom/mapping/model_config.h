@@ -9,8 +9,11 @@
 #include <string_view>
 #include <vector>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
 
+namespace weightloom WEIGHTLOOM_EXPORT {
+
+/// config.json, parsed.
 class ModelConfig {
  public:
   /// No config at all: every look-up gives nothing.
@@ -18,8 +21,10 @@ class ModelConfig {
   /// Errors: format, naming `file`, if it is no JSON object or has duplicate keys.
   static ModelConfig parse(std::string_view json, std::string_view file);
 
+  /// True if there was one.
   bool present() const noexcept { return present_; }
-  const std::string& model_type() const noexcept { return model_type_; }  // "" if absent
+  const std::string& model_type() const noexcept { return model_type_; }  ///< "" if absent
+  /// In file order; empty if absent.
   const std::vector<std::string>& architectures() const noexcept { return architectures_; }
   /// An integer at a path of keys ("vision_config.num_heads") below `subconfig` (empty: the root).
   /// Without a dot and a subconfig, the root is searched and then "text_config".

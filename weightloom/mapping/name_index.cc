@@ -1,6 +1,6 @@
-#include "weightloom/mapping/name_index.h"
-
 #include <charconv>
+
+#include "weightloom/mapping/name_index_internal.h"
 
 namespace weightloom {
 

@@ -22,37 +22,39 @@
 #include <utility>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/layout/layout.h"
 #include "weightloom/mapping/config_number.h"
 #include "weightloom/mapping/model_config.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// What stands in one place of a chain.
 struct Slot {
-  std::vector<Layout> items;  // one unless is_list
-  bool is_list = false;
-  std::string pattern;  // of the source (at first) or target (once known), for messages and
-                        // for operations that act by name (PermuteForRope)
+  std::vector<Layout> items;  ///< one unless is_list
+  bool is_list = false;       ///< holds a list by index, not one tensor
+  /// Of the source (at first) or target (once known), for messages and for operations that act by
+  /// name (PermuteForRope).
+  std::string pattern;
 };
 
 /// What an operation may know besides the tensors.
 struct OperationContext {
-  const ModelConfig* config = nullptr;  // never null while a chain runs
-  int targets = 1;                      // number of target patterns of the converter
-  std::vector<std::string> target_patterns;
+  const ModelConfig* config = nullptr;       ///< never null while a chain runs
+  int targets = 1;                           ///< number of target patterns of the converter
+  std::vector<std::string> target_patterns;  ///< of the converter
 };
 
 /// How many items the lists that an operation takes must have, and the config key that says so.
 struct ListLength {
-  std::string key;
-  int64_t length = 0;
+  std::string key;     ///< of config.json
+  int64_t length = 0;  ///< that it says
 };
 
 /// Sizes of the blocks of a tensor, one per dim, that share one element of a companion (a scale).
 /// kWholeDim: one block along the whole dim.
 using BlockShape = std::vector<int64_t>;
-inline constexpr int64_t kWholeDim = 0;
+inline constexpr int64_t kWholeDim = 0;  ///< A block along the whole dim.
 
 struct OnBlocks;
 
@@ -79,12 +81,13 @@ class ConversionOperation {
   virtual std::string to_json() const = 0;
 };
 
+/// Operations are shared and never change.
 using OperationPtr = std::shared_ptr<const ConversionOperation>;
 
 /// An operation on a grid of blocks, and the blocks of what it gives.
 struct OnBlocks {
-  OperationPtr operation;
-  BlockShape block;
+  OperationPtr operation;  ///< what is done to the grid
+  BlockShape block;        ///< of what it gives
 };
 
 /// What an own operation throws when it cannot do its work: apply_mapping completes the message
@@ -121,7 +124,7 @@ OperationPtr make_checked_transpose(int dim0, int dim1, std::vector<ConfigNumber
 /// Rows of each head from interleaved to half-split rotary order: with n heads and h = rows/n/2,
 /// out[(a, j, i)] = in[(a, i, j)], i < h, j < 2.
 struct RopeParameters {
-  ConfigNumber num_heads{"num_attention_heads"};
+  ConfigNumber num_heads{"num_attention_heads"};  ///< how many heads a tensor has
   /// Number of heads of the tensors whose pattern holds a text ("k_proj"), where it is another.
   /// With it, other tensors stay as they are, unless `permute_layer_names` holds them.
   std::vector<std::pair<std::string, ConfigNumber>> num_heads_of{};
@@ -129,8 +132,9 @@ struct RopeParameters {
   std::string subconfig_key{};
   /// Empty: every tensor; else those whose pattern holds one of these.
   std::vector<std::string> permute_layer_names{};
-  bool inverse = false;
+  bool inverse = false;  ///< from half-split to interleaved
 };
+/// Reorders the rows of query and key projections.
 OperationPtr make_permute_for_rope(RopeParameters parameters);
 
 }  // namespace weightloom

@@ -17,9 +17,10 @@
 #include <utility>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/mapping/operation.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// The JSON object of one operation, read key by key. Every look-up throws mapping, naming file
 /// and place, if the key is absent or of another kind. Borrows from the text being parsed.
@@ -56,10 +57,11 @@ class OperationParameters {
 
 /// The parameters that an operation knows besides "op" (others are refused), and its making.
 struct OperationMaker {
-  std::vector<std::string> parameters;
-  std::function<OperationPtr(const OperationParameters&)> make;
+  std::vector<std::string> parameters;                           ///< names of its keys
+  std::function<OperationPtr(const OperationParameters&)> make;  ///< from the object in the file
 };
 
+/// The operations that mapping files may name; see the top of this file.
 class OperationMakers {
  public:
   /// None.

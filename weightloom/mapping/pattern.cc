@@ -1,11 +1,10 @@
-#include "weightloom/mapping/pattern.h"
-
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "weightloom/base/error.h"
+#include "weightloom/mapping/pattern_internal.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

@@ -1,11 +1,10 @@
-#include "weightloom/mapping/pattern_syntax.h"
-
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "weightloom/base/error.h"
+#include "weightloom/mapping/pattern_syntax_internal.h"
 
 namespace weightloom {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "weightloom/base/error.h"
 #include "weightloom/mapping/mapping_testing.h"
-#include "weightloom/mapping/pattern_syntax.h"
-#include "weightloom/mapping/transform_matcher.h"
+#include "weightloom/mapping/pattern_syntax_internal.h"
+#include "weightloom/mapping/transform_matcher_internal.h"
 
 namespace weightloom {
 namespace {

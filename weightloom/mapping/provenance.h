@@ -11,28 +11,30 @@
 #include <utility>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/mapping/mapping.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// Name of the record in its folder.
 inline constexpr std::string_view kProvenanceName = "weightloom.json";
 
 /// A file of the original: its name and its header's JSON, verbatim.
 struct OriginalFile {
-  std::string name;
-  std::string header_json;
+  std::string name;         ///< in the original's folder
+  std::string header_json;  ///< with its padding
 };
 
 /// `{"format": "weightloom.provenance/1", "layout": "runtime", "mapping": {…}, "mapping_hash": …,
 ///   "config": "text", "fired": [places], "files": [{"name": …, "header": "text"}],
 ///   "index": {"name": …, "text": "text"}}`; the texts of files stand there whole, as strings.
 struct Provenance {
-  std::string layout;          // "hub", "runtime" or "unknown": what this folder holds
-  Mapping mapping;             // whole, so that a later release with other rules still goes back
-  std::vector<int64_t> fired;  // transforms that fired, by place in the mapping
-  std::string config_json;     // the config.json the mapping's operations were resolved with; ""
-  std::vector<OriginalFile> files;  // of the hub side; empty if the way back is by rule
-  std::optional<std::pair<std::string, std::string>> index;  // name and text, verbatim
+  std::string layout;          ///< "hub", "runtime" or "unknown": what this folder holds
+  Mapping mapping;             ///< whole, so that a later release with other rules still goes back
+  std::vector<int64_t> fired;  ///< transforms that fired, by place in the mapping
+  std::string config_json;     ///< the config.json the mapping's operations were resolved with; ""
+  std::vector<OriginalFile> files;  ///< of the hub side; empty if the way back is by rule
+  std::optional<std::pair<std::string, std::string>> index;  ///< name and text, verbatim
 };
 
 /// Errors: format, naming `file`; also if the mapping does not have the hash the record states, or

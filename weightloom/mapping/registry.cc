@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "weightloom/base/error.h"
-#include "weightloom/mapping/embedded_mappings.h"
+#include "weightloom/mapping/embedded_mappings_internal.h"
 #include "weightloom/mapping/spelling.h"
 #include "weightloom/mapping/strict_json_internal.h"
 

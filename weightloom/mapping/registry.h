@@ -1,6 +1,7 @@
 // The registry of mappings, as a value: the shipped ones and the caller's.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,10 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/mapping/mapping.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// Mappings by name and alias, model types that need none, and operations.
 class Registry {
  public:
   /// An empty registry.
@@ -32,6 +35,8 @@ class Registry {
   std::span<const WeightTransform> legacy() const noexcept;
   /// True for a model type whose whole model tree needs no transform (mappings/plain.json).
   bool is_plain(std::string_view model_type) const noexcept;
+  /// How many model types need no transform.
+  int64_t plain_count() const noexcept { return static_cast<int64_t>(plain_.size()); }
   /// Names of the mappings, sorted, without aliases.
   std::vector<std::string> names() const;
   /// Names and aliases close to `name` in spelling, best first, at most `most`.

@@ -1,6 +1,6 @@
-#include "weightloom/mapping/renaming_chain.h"
-
 #include <utility>
+
+#include "weightloom/mapping/renaming_chain_internal.h"
 
 namespace weightloom {
 

@@ -1,9 +1,8 @@
-#include "weightloom/mapping/renaming_chain.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "weightloom/mapping/mapping_testing.h"
+#include "weightloom/mapping/renaming_chain_internal.h"
 
 namespace weightloom {
 namespace {

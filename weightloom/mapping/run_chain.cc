@@ -1,11 +1,10 @@
-#include "weightloom/mapping/run_chain.h"
-
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "weightloom/mapping/companion_groups.h"
+#include "weightloom/mapping/companion_groups_internal.h"
+#include "weightloom/mapping/run_chain_internal.h"
 
 namespace weightloom {
 namespace {

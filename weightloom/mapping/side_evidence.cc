@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "weightloom/base/error.h"
-#include "weightloom/mapping/renaming_chain.h"
-#include "weightloom/mapping/transform_matcher.h"
+#include "weightloom/mapping/renaming_chain_internal.h"
+#include "weightloom/mapping/transform_matcher_internal.h"
 
 namespace weightloom {
 namespace {

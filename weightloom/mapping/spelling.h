@@ -6,7 +6,9 @@
 #include <string_view>
 #include <vector>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
+
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Insertions, deletions and replacements of bytes that lead from `a` to `b`.
 int edit_distance(std::string_view a, std::string_view b);

@@ -1,5 +1,3 @@
-#include "weightloom/mapping/transform_matcher.h"
-
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -9,7 +7,8 @@
 
 #include "weightloom/base/checked.h"
 #include "weightloom/base/error.h"
-#include "weightloom/mapping/name_index.h"
+#include "weightloom/mapping/name_index_internal.h"
+#include "weightloom/mapping/transform_matcher_internal.h"
 
 namespace weightloom {
 namespace {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "weightloom/layout/coverage.h"
-#include "weightloom/plan/lower.h"
+#include "weightloom/plan/lower_internal.h"
 
 namespace weightloom {
 namespace {

@@ -4,14 +4,16 @@
 #include <vector>
 
 #include "weightloom/base/error.h"
+#include "weightloom/base/export.h"
 #include "weightloom/mapping/apply.h"
 #include "weightloom/plan/program.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// What compile() gives.
 struct Compiled {
-  CopyProgram program;            // of the targets without fault
-  std::vector<Finding> findings;  // all of them, by target name
+  CopyProgram program;            ///< of the targets without fault
+  std::vector<Finding> findings;  ///< all of them, by target name
 };
 
 /// Checks and lowers. Found, all as errors: a target element with no writer or several

@@ -6,23 +6,26 @@
 #include <utility>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/plan/program.h"
 #include "weightloom/plan/selection.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// A conversion that has been planned: what to do, and what is wrong with it.
 struct Conversion {
-  CopyProgram program;            // of the selected targets, by name
-  std::vector<Finding> findings;  // all: the checkpoint's, the mapping's, the compiler's
-  std::string mapping;            // the label of MappingChoice
-  Side from = Side::unknown;
-  Side to = Side::unknown;     // what the output holds
-  int64_t passed_through = 0;  // tensors that keep their name because no rule matched
-  int64_t deselected = 0;      // targets that include and exclude left out
-  Metadata metadata;           // of the output's headers
-  Provenance provenance;       // the record to write with the output
+  CopyProgram program;            ///< of the selected targets, by name
+  std::vector<Finding> findings;  ///< all: the checkpoint's, the mapping's, the compiler's
+  std::string mapping;            ///< the label of MappingChoice
+  Side from = Side::unknown;      ///< what the source holds
+  Side to = Side::unknown;        ///< what the output holds
+  int64_t passed_through = 0;     ///< tensors that keep their name because no rule matched
+  int64_t deselected = 0;         ///< targets that include and exclude left out
+  Metadata metadata;              ///< of the output's headers
+  Provenance provenance;          ///< the record to write with the output
   /// The original files to reproduce, when the record tells them and nothing is deselected.
   std::vector<OriginalFile> original_files;
+  /// Name and text of the original index, likewise.
   std::optional<std::pair<std::string, std::string>> original_index;
 
   /// True if findings refuse the conversion.

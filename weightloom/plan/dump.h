@@ -3,9 +3,10 @@
 
 #include <string>
 
+#include "weightloom/base/export.h"
 #include "weightloom/plan/program.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// One line per source and per region, in program order:
 ///   source 0 'model.norm.weight' BF16 [64] file 0 'model.safetensors' [1032, 1160)

@@ -6,10 +6,12 @@
 #include <functional>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/plan/program.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// Bytes of one tensor.
 using Bytes = std::vector<std::byte>;
 
 /// Gives the bytes of source `i` of the program.

@@ -1,11 +1,10 @@
-#include "weightloom/plan/lower.h"
-
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "weightloom/layout/coalesce.h"
 #include "weightloom/layout/notation.h"
+#include "weightloom/plan/lower_internal.h"
 
 namespace weightloom {
 namespace {

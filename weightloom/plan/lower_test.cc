@@ -1,10 +1,9 @@
-#include "weightloom/plan/lower.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "weightloom/layout/notation.h"
 #include "weightloom/layout/operations.h"
+#include "weightloom/plan/lower_internal.h"
 
 namespace weightloom {
 namespace {

@@ -12,32 +12,35 @@
 #include <vector>
 
 #include "weightloom/base/dtype.h"
+#include "weightloom/base/export.h"
 #include "weightloom/base/file.h"
 #include "weightloom/layout/layout.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// A file that sources stand in, as it was when its header was read.
 struct ProgramFile {
-  std::string name;  // for messages
-  std::string path;
-  FileStatus status;
+  std::string name;   ///< for messages
+  std::string path;   ///< to open
+  FileStatus status;  ///< when its header was read
 };
 
+/// A tensor of a checkpoint that the program reads.
 struct ProgramSource {
-  std::string name;
-  DType dtype = DType::F32;
-  Shape shape;
-  int32_t file = 0;          // into files()
-  int64_t offset_bytes = 0;  // from the start of the file
-  int64_t size_bytes = 0;
+  std::string name;          ///< as the checkpoint spells it
+  DType dtype = DType::F32;  ///< of each element
+  Shape shape;               ///< row-major
+  int32_t file = 0;          ///< into files()
+  int64_t offset_bytes = 0;  ///< from the start of the file
+  int64_t size_bytes = 0;    ///< of its data
 };
 
+/// A tensor that the program makes.
 struct ProgramTarget {
-  std::string name;
-  DType dtype = DType::F32;
-  Shape shape;
-  int64_t size_bytes = 0;
+  std::string name;          ///< in the wanted layout
+  DType dtype = DType::F32;  ///< of each element
+  Shape shape;               ///< row-major
+  int64_t size_bytes = 0;    ///< of its data
   /// In bytes, sorted by target offset, coalesced; a contiguous run is an axis (bytes, 1, 1).
   /// Sources are places in sources(); a pad writes zero bytes.
   std::vector<Region> regions;
@@ -45,6 +48,7 @@ struct ProgramTarget {
   bool disjoint_hulls = true;
 };
 
+/// The compiled form of a conversion; see the top of this file.
 class CopyProgram {
  public:
   CopyProgram() = default;
@@ -52,10 +56,15 @@ class CopyProgram {
   CopyProgram(std::vector<ProgramFile> files, std::vector<ProgramSource> sources,
               std::vector<ProgramTarget> targets);
 
+  /// Those that sources stand in.
   std::span<const ProgramFile> files() const noexcept { return files_; }
+  /// Tensors that regions read, by their place here.
   std::span<const ProgramSource> sources() const noexcept { return sources_; }
+  /// What is made, in the order that compile() was given.
   std::span<const ProgramTarget> targets() const noexcept { return targets_; }
+  /// Sum over the targets.
   int64_t target_bytes() const noexcept { return target_bytes_; }
+  /// Sum over the targets.
   int64_t region_count() const noexcept { return region_count_; }
 
  private:

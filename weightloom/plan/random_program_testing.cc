@@ -7,7 +7,7 @@
 
 #include "weightloom/base/file.h"
 #include "weightloom/layout/operations.h"
-#include "weightloom/plan/lower.h"
+#include "weightloom/plan/lower_internal.h"
 
 namespace weightloom::testing {
 namespace {

@@ -13,32 +13,35 @@
 #include <span>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/plan/program.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Where a target lies.
 struct Placement {
-  int32_t space = 0;
-  int64_t offset_bytes = 0;  // from the start of the space
+  int32_t space = 0;         ///< which one
+  int64_t offset_bytes = 0;  ///< from the start of the space
 };
 
 /// Bytes [begin, end) of a target, at `at_bytes` from the start of the tile.
 struct Piece {
-  int32_t target = 0;
-  int64_t begin_bytes = 0;
-  int64_t end_bytes = 0;
-  int64_t at_bytes = 0;
+  int32_t target = 0;       ///< into the program's targets
+  int64_t begin_bytes = 0;  ///< in the target
+  int64_t end_bytes = 0;    ///< in the target
+  int64_t at_bytes = 0;     ///< in the tile
 };
 
+/// A byte range of one space, and what stands in it.
 struct Tile {
-  int32_t space = 0;
-  int64_t begin_bytes = 0;  // in the space
-  int64_t size_bytes = 0;
-  std::vector<Piece> pieces;
-  bool long_runs = true;  // reads exactly the bytes it makes, in long runs
+  int32_t space = 0;          ///< which one
+  int64_t begin_bytes = 0;    ///< in the space
+  int64_t size_bytes = 0;     ///< of the range
+  std::vector<Piece> pieces;  ///< by at_bytes
+  bool long_runs = true;      ///< reads exactly the bytes it makes, in long runs
 };
 
+/// How large tiles may be.
 struct ScheduleLimits {
   /// Size of a tile whose runs are long.
   int64_t tile_bytes = int64_t{4} << 20;
@@ -62,36 +65,36 @@ void for_each_tile(const CopyProgram& program, std::span<const Placement> placem
 
 /// One read of consecutive bytes of a file straight into the tile.
 struct DirectRead {
-  int32_t file = 0;
-  int64_t file_offset = 0;
-  int64_t tile_offset = 0;
-  int64_t size_bytes = 0;
+  int32_t file = 0;         ///< into the program's files
+  int64_t file_offset = 0;  ///< in the file
+  int64_t tile_offset = 0;  ///< in the tile
+  int64_t size_bytes = 0;   ///< of the read
 };
 
 /// Bytes of a file that go to the staging buffer.
 struct StagingRead {
-  int64_t file_offset = 0;
-  int64_t staging_offset = 0;
-  int64_t size_bytes = 0;
+  int64_t file_offset = 0;     ///< in the file
+  int64_t staging_offset = 0;  ///< in the staging buffer
+  int64_t size_bytes = 0;      ///< of the read
 };
 
 /// Neighbouring source bytes read into the staging buffer, and the copies from there into the tile:
 /// regions whose source side counts from the start of the staging buffer.
 struct StagedGroup {
-  int32_t file = 0;
-  std::vector<StagingRead> reads;
-  std::vector<Region> copies;
-  int64_t staging_bytes = 0;
+  int32_t file = 0;                ///< into the program's files
+  std::vector<StagingRead> reads;  ///< by file offset
+  std::vector<Region> copies;      ///< from the staging buffer into the tile
+  int64_t staging_bytes = 0;       ///< that the group needs
 };
 
 /// How a tile is made. Fills are pads: regions that write zeros.
 struct TileReads {
-  std::vector<DirectRead> direct;  // by file, then offset
-  std::vector<StagedGroup> staged;
-  std::vector<Region> fills;
-  int64_t staging_bytes = 0;  // the largest of the groups
-  int64_t bytes_read = 0;
-  int64_t read_calls = 0;  // runs of consecutive bytes
+  std::vector<DirectRead> direct;   ///< by file, then offset
+  std::vector<StagedGroup> staged;  ///< one after another
+  std::vector<Region> fills;        ///< in tile bytes
+  int64_t staging_bytes = 0;        ///< the largest of the groups
+  int64_t bytes_read = 0;           ///< by all of them
+  int64_t read_calls = 0;           ///< runs of consecutive bytes
 };
 
 /// Units: regions of the result count tile bytes on the target side.

@@ -5,7 +5,7 @@
 #include "weightloom/base/error.h"
 #include "weightloom/layout/operations.h"
 #include "weightloom/plan/cost.h"
-#include "weightloom/plan/lower.h"
+#include "weightloom/plan/lower_internal.h"
 #include "weightloom/plan/random_program_testing.h"
 
 namespace weightloom {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "weightloom/base/error.h"
+#include "weightloom/base/export.h"
 #include "weightloom/base/syscalls.h"
 #include "weightloom/mapping/mapping.h"
 #include "weightloom/mapping/model_config.h"
@@ -16,42 +17,63 @@
 #include "weightloom/mapping/registry.h"
 #include "weightloom/safetensors/checkpoint.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Which layout a checkpoint holds: as published (hub), or as a program wants it (runtime).
 enum class Side { unknown, hub, runtime };
 /// "unknown", "hub", "runtime".
 std::string_view to_string(Side side) noexcept;
 
+/// What the caller asks for. The default asks for the checkpoint as it is.
 struct Selection {
-  Side from = Side::unknown;     // unknown: found out (record, else the side whose patterns match)
-  std::optional<Side> to;        // nothing: the layout stays
-  std::string mapping = "auto";  // auto, none, a name, a path that ends in .json, or a folder of
-                                 // such files, which go before the shipped ones
-  std::string architecture;      // the class that is to hold the model; "": config.json's
-  std::vector<std::string> include;  // globs over target names; none: all
-  std::vector<std::string> exclude;  // wins over include
-  bool lenient = false;
+  /// unknown: found out (record, else the side whose patterns match)
+  Side from = Side::unknown;
+  std::optional<Side> to;  ///< nothing: the layout stays
+  /// auto, none, a name, a path that ends in .json, or a folder of such files, which go before the
+  /// shipped ones
+  std::string mapping = "auto";
+  std::string architecture;          ///< the class that is to hold the model; "": config.json's
+  std::vector<std::string> include;  ///< globs over target names; none: all
+  std::vector<std::string> exclude;  ///< wins over include
+  bool lenient = false;              ///< let pass source tensors that no target uses
 
+  /// True if include or exclude may leave targets out.
   bool is_partial() const noexcept { return !include.empty() || !exclude.empty(); }
 };
 
 /// What stands beside the tensors.
 struct SideFacts {
-  ModelConfig config;
-  std::string config_json;           // "" without one
-  std::string architecture;          // the class that is to hold the model; "" if unknown
-  std::optional<Provenance> record;  // weightloom.json
+  ModelConfig config;       ///< parsed
+  std::string config_json;  ///< its text; "" without one
+  /// unknown: found out (record, else the side whose patterns match)
+  Side from = Side::unknown;
+  std::optional<Side> to;  ///< nothing: the layout stays
+  /// auto, none, a name, a path that ends in .json, or a folder of such files, which go before the
+  /// shipped ones
+  std::string mapping = "auto";
+  std::string architecture;          ///< the class that is to hold the model; "": config.json's
+  std::vector<std::string> include;  ///< globs over target names; none: all
+  std::vector<std::string> exclude;  ///< wins over include
+  bool lenient = false;              ///< let pass source tensors that no target uses
 };
 /// Errors: format if config.json or weightloom.json is broken.
 SideFacts read_side_facts(const Syscalls& calls, const Checkpoint& checkpoint,
                           const OperationMakers& operations = OperationMakers::built_in());
 
+/// The rules that apply to a checkpoint, and how they were found.
 struct MappingChoice {
-  Mapping mapping;
-  std::string label;              // its name; "none", "plain" or "unknown"
-  bool with_legacy = false;       // on the way to the runtime side, old names are understood too
-  std::vector<Finding> findings;  // why it is unknown, as a report
+  Mapping mapping;    ///< empty where names stay
+  std::string label;  ///< its name; "none", "plain" or "unknown"
+  /// unknown: found out (record, else the side whose patterns match)
+  Side from = Side::unknown;
+  std::optional<Side> to;  ///< nothing: the layout stays
+  /// auto, none, a name, a path that ends in .json, or a folder of such files, which go before the
+  /// shipped ones
+  std::string mapping = "auto";
+  std::string architecture;          ///< the class that is to hold the model; "": config.json's
+  std::vector<std::string> include;  ///< globs over target names; none: all
+  std::vector<std::string> exclude;  ///< wins over include
+  bool lenient = false;              ///< let pass source tensors that no target uses
 };
 /// Errors: mapping if the name or file is unknown or wrong, or if `must_know` and `auto` cannot
 /// tell.

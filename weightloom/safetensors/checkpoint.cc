@@ -10,8 +10,8 @@
 
 #include "weightloom/base/quote.h"
 #include "weightloom/base/workers.h"
-#include "weightloom/safetensors/folder.h"
-#include "weightloom/safetensors/index_match.h"
+#include "weightloom/safetensors/folder_internal.h"
+#include "weightloom/safetensors/index_match_internal.h"
 
 namespace weightloom {
 namespace {

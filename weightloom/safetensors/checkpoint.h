@@ -17,35 +17,38 @@
 #include <vector>
 
 #include "weightloom/base/error.h"
+#include "weightloom/base/export.h"
 #include "weightloom/base/file.h"
 #include "weightloom/safetensors/header.h"
 #include "weightloom/safetensors/name_table.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// A file of a checkpoint, as it was when it was opened.
 struct CheckpointFile {
-  std::string name;  // as the index spells it, or relative to the folder
-  std::string path;  // to open
-  FileStatus status;
-  Header header;
+  std::string name;   ///< as the index spells it, or relative to the folder
+  std::string path;   ///< to open
+  FileStatus status;  ///< when the header was read
+  Header header;      ///< checked whole
 };
 
+/// A tensor of a checkpoint and where its bytes stand.
 struct StoredTensor {
-  std::string name;
-  DType dtype = DType::F32;
-  Shape shape;
-  int32_t file = 0;          // into files()
-  int64_t offset_bytes = 0;  // from the start of the file
-  int64_t size_bytes = 0;
+  std::string name;          ///< whole, as its header spells it
+  DType dtype = DType::F32;  ///< of each element
+  Shape shape;               ///< row-major
+  int32_t file = 0;          ///< into files()
+  int64_t offset_bytes = 0;  ///< from the start of the file
+  int64_t size_bytes = 0;    ///< of its data
 };
 
 /// The index of a sharded checkpoint. `weight_map` in file order, names and shards checked: no
 /// duplicate key, no absolute path, no ".." or "." or empty part, no backslash, no NUL, no empty
 /// shard.
 struct Index {
-  std::vector<std::pair<std::string, std::string>> weight_map;  // tensor → shard
-  std::optional<int64_t> total_size;
-  std::optional<int64_t> total_parameters;
+  std::vector<std::pair<std::string, std::string>> weight_map;  ///< tensor → shard
+  std::optional<int64_t> total_size;        ///< bytes of all tensors, as the file states
+  std::optional<int64_t> total_parameters;  ///< elements of all tensors, as the file states
 };
 
 /// Why a text may not name a file of a checkpoint, relative to its folder, or "": it could lead out
@@ -60,6 +63,7 @@ Index parse_index(const std::string& json, std::string_view file);
 /// Errors: usage if a name is not UTF-8.
 std::string format_index(const Index& index);
 
+/// A checkpoint that is whole as far as headers and index tell; see the top of this file.
 class Checkpoint {
  public:
   /// Reads all headers, on up to `threads` threads. `path`: a .safetensors file, a folder, or an
@@ -78,12 +82,13 @@ class Checkpoint {
   const std::string& folder() const noexcept { return folder_; }
   /// True if path() is one .safetensors file.
   bool is_single_file() const noexcept { return is_single_file_; }
+  /// Sorted by name.
   std::span<const CheckpointFile> files() const noexcept { return files_; }
   /// Sorted by name, bytewise.
   std::span<const StoredTensor> tensors() const noexcept { return tensors_; }
   /// Nothing if there is none.
   const StoredTensor* find(std::string_view name) const noexcept;
-  int64_t data_bytes() const noexcept { return data_bytes_; }  // of tensors()
+  int64_t data_bytes() const noexcept { return data_bytes_; }  ///< of tensors()
   /// Name and text of the index, when one was used.
   const std::optional<std::pair<std::string, std::string>>& index() const noexcept {
     return index_;

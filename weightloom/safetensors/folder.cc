@@ -1,5 +1,3 @@
-#include "weightloom/safetensors/folder.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -10,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "weightloom/base/quote.h"
+#include "weightloom/safetensors/folder_internal.h"
 
 namespace weightloom {
 namespace {
@@ -162,6 +161,18 @@ Error refuse_pickle(std::string_view path, std::string_view example) {
                            path, quote(example)),
                "convert them first: load with Transformers and call "
                "save_pretrained(DIR, safe_serialization=True), or use safetensors.torch.save_file");
+}
+
+std::vector<std::string> numbered_like(const std::vector<std::string>& names,
+                                       std::string_view like) {
+  std::vector<std::string> members;
+  const auto wanted = parse_numbered(like);
+  if (!wanted) return members;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(members), [&](const auto& name) {
+    const auto numbered = parse_numbered(name);
+    return numbered && numbered->prefix == wanted->prefix && numbered->count == wanted->count;
+  });
+  return members;
 }
 
 FolderChoice choose_files(const std::string& folder, const std::vector<std::string>& names) {

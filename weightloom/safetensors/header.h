@@ -18,36 +18,39 @@
 #include <vector>
 
 #include "weightloom/base/dtype.h"
+#include "weightloom/base/export.h"
 #include "weightloom/base/file.h"
 #include "weightloom/base/shape.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Longest header that is read or written, as the safetensors package has it.
 inline constexpr int64_t kMaxHeaderBytes = 100'000'000;
 
+/// The strings of "__metadata__", in file order.
 using Metadata = std::vector<std::pair<std::string, std::string>>;
 
 /// A tensor as a writer needs it.
 struct TensorSpec {
-  std::string name;
-  DType dtype = DType::F32;
-  Shape shape;
+  std::string name;          ///< not empty, without NUL
+  DType dtype = DType::F32;  ///< of each element
+  Shape shape;               ///< row-major
 
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
 /// A tensor in a file; offsets in bytes from the start of the data section.
 struct HeaderTensor {
-  std::string name;
-  DType dtype = DType::F32;
-  Shape shape;
-  int64_t begin_bytes = 0;
-  int64_t end_bytes = 0;
+  std::string name;          ///< not empty, without NUL
+  DType dtype = DType::F32;  ///< of each element
+  Shape shape;               ///< row-major
+  int64_t begin_bytes = 0;   ///< of its first byte
+  int64_t end_bytes = 0;     ///< behind its last byte
 
   friend bool operator==(const HeaderTensor&, const HeaderTensor&) = default;
 };
 
+/// A header that was checked, or laid out; see the top of this file.
 class Header {
  public:
   /// Checks `json` (without the length prefix) whole. `file_bytes` is the size of the file it came
@@ -76,8 +79,11 @@ class Header {
   const std::string& json() const noexcept { return json_; }
   /// The length prefix and the JSON, as they stand at the start of the file.
   std::string bytes() const;
+  /// Where the data section begins in the file.
   int64_t data_begin_bytes() const noexcept { return 8 + static_cast<int64_t>(json_.size()); }
+  /// Length of the data section.
   int64_t data_bytes() const noexcept { return data_bytes_; }
+  /// Size of the whole file.
   int64_t file_bytes() const noexcept { return data_begin_bytes() + data_bytes_; }
 
  private:

@@ -1,5 +1,3 @@
-#include "weightloom/safetensors/index_match.h"
-
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -8,6 +6,7 @@
 
 #include "weightloom/base/quote.h"
 #include "weightloom/base/workers.h"
+#include "weightloom/safetensors/index_match_internal.h"
 
 namespace weightloom {
 namespace {

@@ -12,8 +12,11 @@
 #include <string_view>
 #include <vector>
 
-namespace weightloom {
+#include "weightloom/base/export.h"
 
+namespace weightloom WEIGHTLOOM_EXPORT {
+
+/// Names to positions; see the top of this file.
 class NameTable {
  public:
   NameTable() = default;
@@ -32,6 +35,7 @@ class NameTable {
     return std::nullopt;
   }
 
+  /// The position of `name`; nothing if it was not added.
   template <class NameAt>
   std::optional<int32_t> find(std::string_view name, NameAt name_at) const {
     if (slots_.empty()) return std::nullopt;

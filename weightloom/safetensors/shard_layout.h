@@ -9,22 +9,25 @@
 #include <string>
 #include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/safetensors/checkpoint.h"
 #include "weightloom/safetensors/header.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// A file of the output.
 struct ShardFile {
-  std::string name;  // relative to the output folder, may hold "/"
-  Header header;
+  std::string name;  ///< relative to the output folder, may hold "/"
+  Header header;     ///< of its tensors
 };
 
 /// Where a tensor stands in the output.
 struct TensorPlace {
-  int32_t file = 0;          // into files()
-  int64_t offset_bytes = 0;  // from the start of the file
+  int32_t file = 0;          ///< into files()
+  int64_t offset_bytes = 0;  ///< from the start of the file
 };
 
+/// Which tensor goes into which file; see the top of this file.
 class ShardLayout {
  public:
   /// One `model.safetensors` when all fits in `max_shard_bytes`, else `model-00001-of-0000N`,
@@ -44,6 +47,7 @@ class ShardLayout {
   static ShardLayout verbatim(std::span<const TensorSpec> tensors, std::vector<ShardFile> files,
                               std::optional<std::pair<std::string, std::string>> index);
 
+  /// In the order in which they are written.
   std::span<const ShardFile> files() const noexcept { return files_; }
   /// places()[i] is where tensors[i], as given to the factory, goes.
   std::span<const TensorPlace> places() const noexcept { return places_; }
@@ -51,6 +55,7 @@ class ShardLayout {
   const std::optional<std::pair<std::string, std::string>>& index() const noexcept {
     return index_;
   }
+  /// Of all files, headers included; the index is not counted.
   int64_t total_file_bytes() const noexcept;
 
  private:

@@ -1,0 +1,55 @@
+// The writer's end of a conversion: tiles into preallocated files, made durable in steps.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weightloom/base/file.h"
+#include "weightloom/execute/executor.h"
+#include "weightloom/execute/journal_internal.h"
+#include "weightloom/execute/output_file_internal.h"
+#include "weightloom/safetensors/shard_layout.h"
+
+namespace weightloom {
+
+/// Writes space i of a schedule into file i of a layout. Space offsets are file offsets.
+/// Thread safety: as TileSink.
+class FileSink : public TileSink {
+ public:
+  /// Creates the files in `folder` at their full size with their headers; with `first_tile` > 0
+  /// keeps what an earlier run wrote. Borrows all arguments.
+  FileSink(const Syscalls& calls, const std::string& folder, const ShardLayout& layout,
+           std::span<const Tile> tiles, size_t first_tile, Journal& journal);
+
+  std::span<std::byte> memory_for(const Tile&) override { return {}; }
+  void deliver(size_t index, const Tile& tile, std::span<const std::byte> bytes) override;
+  /// Makes durable and closes what is not yet. Call when all tiles are delivered.
+  void finish();
+
+ private:
+  void create_files(const Syscalls& calls, const std::string& folder, const ShardLayout& layout);
+  /// Tile counts up to which it is worth making all durable: the end of each file, and every GiB.
+  void find_marks();
+  std::optional<size_t> note_done(size_t index);
+  void make_durable(size_t done);
+
+  std::span<const Tile> tiles_;
+  size_t first_tile_;
+  Journal& journal_;
+  std::vector<OutputFile> files_;
+  std::vector<size_t> marks_;
+
+  std::mutex done_mutex_;
+  std::vector<bool> done_;
+  size_t done_before_;  // all tiles before it are delivered
+  size_t next_mark_ = 0;
+
+  std::mutex durable_mutex_;
+  size_t durable_before_;  // all tiles before it are durable
+};
+
+}  // namespace weightloom
