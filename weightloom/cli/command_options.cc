@@ -86,10 +86,15 @@ void add_selection_flags(CLI::App& app, Selection& selection) {
   add_value(app, "--to", "same|hub|runtime",
             "Layout wanted; runtime is what a program wants (default: same)",
             [&selection](const std::string& text) { selection.to = parse_to(text); });
-  add_value(app, "--mapping", "auto|none|NAME|FILE.json",
-            "Rules between the layouts (default: auto, by the model_type\n"
-            "in config.json)",
+  add_value(app, "--mapping", "auto|none|NAME|FILE.json|DIR",
+            "Rules between the layouts; those in DIR go before the shipped\n"
+            "ones (default: auto, by the class and model_type in\n"
+            "config.json)",
             [&selection](const std::string& text) { selection.mapping = text; });
+  add_value(app, "--architecture", "CLASS",
+            "Class that is to hold the model, such as LlavaModel\n"
+            "(default: the first of config.json's architectures)",
+            [&selection](const std::string& text) { selection.architecture = text; });
   add_globs(app, "--include", selection.include,
             "Only targets whose name matches; repeatable (default: all)");
   add_globs(app, "--exclude", selection.exclude,

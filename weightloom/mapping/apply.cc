@@ -388,38 +388,11 @@ MappingResult Application::finish() {
   return std::move(result_);
 }
 
-/// True if a transform of the mapping acts on one of the names. What a renaming leaves of a name
-/// needs no look: then the renaming has acted.
-bool any_acts(const Mapping& mapping, std::span<const std::string_view> names) {
-  RenamingChain renamings(mapping);
-  renamings.decide_guards(names.size(), [&](size_t i) { return names[i]; });
-  std::vector<TransformMatcher> converters;
-  for (const auto& transform : mapping.transforms()) {
-    if (!std::holds_alternative<WeightConverter>(transform)) continue;
-    converters.emplace_back(transform, Pattern::Use::search);
-  }
-  return std::ranges::any_of(names, [&](std::string_view name) {
-    return std::ranges::any_of(converters, [&](auto& matcher) { return matcher.matches(name); }) ||
-           renamings.rename(std::string(name)).last;
-  });
-}
-
 }  // namespace
 
 MappingResult apply_mapping(const Mapping& mapping, std::vector<NamedLayout> leaves,
                             const ModelConfig& config, int threads) {
   return Application(mapping, std::move(leaves), config, threads).run();
-}
-
-SideEvidence side_evidence(const Mapping& mapping, std::span<const std::string_view> names) {
-  SideEvidence evidence;
-  evidence.hub = any_acts(mapping, names);
-  try {
-    evidence.runtime = any_acts(mapping.reversed(), names);
-  } catch (const Error&) {
-    // A mapping without a way back leaves no names to know the runtime side by.
-  }
-  return evidence;
 }
 
 }  // namespace weightloom

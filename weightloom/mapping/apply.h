@@ -51,13 +51,4 @@ struct MappingResult {
 MappingResult apply_mapping(const Mapping& mapping, std::vector<NamedLayout> leaves,
                             const ModelConfig& config, int threads = 1);
 
-/// Which side a set of names is on: whether the mapping's source patterns match any of them, and
-/// whether its reverse's do.
-struct SideEvidence {
-  bool hub = false;      ///< source patterns match
-  bool runtime = false;  ///< the reverse's source patterns match
-};
-/// Searches the mapping's patterns, and its reverse's, in the names.
-SideEvidence side_evidence(const Mapping& mapping, std::span<const std::string_view> names);
-
 }  // namespace weightloom

@@ -181,25 +181,5 @@ TEST(Qwen2Moe, LeavesSharedExpertsAlone) {
   EXPECT_EQ(names_of(applied(built_in("deepseek_v3").reversed(), loaded.tensors)), names);
 }
 
-TEST(SideEvidence, TellsWhichSideMatchesAnyName) {
-  const std::vector<std::string_view> hub = {"norm.weight", "a.mlp.experts.0.up_proj.weight"};
-  const std::vector<std::string_view> runtime = {"norm.weight", "a.mlp.experts.gate_up_proj"};
-  const std::vector<std::string_view> neither = {"norm.weight"};
-  EXPECT_TRUE(side_evidence(built_in("qwen3_moe"), hub).hub);
-  EXPECT_FALSE(side_evidence(built_in("qwen3_moe"), hub).runtime);
-  EXPECT_FALSE(side_evidence(built_in("qwen3_moe"), runtime).hub);
-  EXPECT_TRUE(side_evidence(built_in("qwen3_moe"), runtime).runtime);
-  EXPECT_FALSE(side_evidence(built_in("qwen3_moe"), neither).hub);
-  EXPECT_FALSE(side_evidence(built_in("qwen3_moe"), neither).runtime);
-}
-
-TEST(SideEvidence, HoldsForNamesThatOnlyARenamingMatches) {
-  const std::vector<std::string_view> hub = {"a.block_sparse_moe.gate.weight"};
-  const std::vector<std::string_view> runtime = {"a.mlp.gate.weight"};
-  EXPECT_TRUE(side_evidence(built_in("mixtral"), hub).hub);
-  EXPECT_FALSE(side_evidence(built_in("mixtral"), hub).runtime);
-  EXPECT_TRUE(side_evidence(built_in("mixtral"), runtime).runtime);
-}
-
 }  // namespace
 }  // namespace weightloom

@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "weightloom/layout/coalesce.h"
 #include "weightloom/layout/operations.h"
 #include "weightloom/layout/relation.h"
 #include "weightloom/mapping/apply.h"
@@ -164,10 +163,17 @@ class Planner {
     }
   }
 
+  /// True if each element of `made` comes from the same place of the leaf's source: then both
+  /// sides of a region begin at one offset and move alike along every axis.
   static bool is_same_layout(const Layout& made, const Layout& leaf) {
     if (made.shape() != leaf.shape()) return false;
-    std::vector<Region> regions = coalesce({made.regions().begin(), made.regions().end()});
-    return std::equal(regions.begin(), regions.end(), leaf.regions().begin(), leaf.regions().end());
+    const SourceId source = leaf.regions().empty() ? 0 : leaf.regions().front().source;
+    return std::ranges::all_of(made.regions(), [&](const Region& region) {
+      return region.source == source && region.source_offset == region.target_offset &&
+             std::ranges::all_of(region.axes, [](const Axis& axis) {
+               return axis.source_stride == axis.target_stride;
+             });
+    });
   }
 
   /// Inverts the relation that the record's headers and mapping state: the files as they were.

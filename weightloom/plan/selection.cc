@@ -8,7 +8,7 @@
 #include <fnmatch.h>
 
 #include "weightloom/base/file.h"
-#include "weightloom/mapping/apply.h"
+#include "weightloom/mapping/side_evidence.h"
 
 namespace weightloom {
 namespace {

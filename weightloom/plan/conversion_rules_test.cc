@@ -1,0 +1,204 @@
+// Which rules a conversion goes by: registered, legacy, of a folder, of a class; and which of them
+// it takes back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "weightloom/base/error_testing.h"
+#include "weightloom/base/temporary_folder_testing.h"
+#include "weightloom/plan/conversion.h"
+#include "weightloom/plan/tiny_checkpoint_testing.h"
+
+namespace weightloom::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Names = std::vector<std::string>;
+
+class RulesTest : public ::testing::Test {
+ protected:
+  std::string at(const std::string& name) const { return folder_ / name; }
+
+  Conversion plan(const Folder& files, const Selection& selection,
+                  const Registry& registry = Registry::built_in()) const {
+    remove_all(system_calls(), at("m"));
+    write_folder(at("m"), files);
+    return plan_conversion(system_calls(), Checkpoint::open(system_calls(), at("m")), selection,
+                           registry);
+  }
+
+  TemporaryFolder folder_;
+};
+
+Folder named(const Names& names, const std::string& config) {
+  std::vector<TensorSpec> specs;
+  for (const auto& name : names) specs.push_back({name, DType::U8, {2}});
+  Folder files = checkpoint_files(specs);
+  files["config.json"] = config;
+  return files;
+}
+
+Selection to(Side side) {
+  Selection selection;
+  selection.to = side;
+  return selection;
+}
+
+Names names_of(const Conversion& conversion) {
+  Names names;
+  for (const auto& target : conversion.program.targets()) names.push_back(target.name);
+  return names;
+}
+
+constexpr const char* kBert = R"({"model_type": "bert"})";
+
+TEST_F(RulesTest, OldNamesAreUnderstoodForEveryModel) {
+  const Conversion conversion =
+      plan(named({"a.LayerNorm.beta", "a.LayerNorm.gamma", "b.weight_g", "b.weight_v", "c.weight"},
+                 kBert),
+           to(Side::runtime));
+  EXPECT_THAT(names_of(conversion), ElementsAre("a.LayerNorm.bias", "a.LayerNorm.weight",
+                                                "b.parametrizations.weight.original0",
+                                                "b.parametrizations.weight.original1", "c.weight"));
+  EXPECT_EQ(conversion.mapping, "plain");
+  EXPECT_THAT(conversion.provenance.fired, ElementsAre(0, 1, 2, 3));
+}
+
+TEST_F(RulesTest, OldAndNewNameOfOneTensorAreADuplicate) {
+  const Conversion conversion =
+      plan(named({"a.LayerNorm.gamma", "a.LayerNorm.weight"}, kBert), to(Side::runtime));
+  ASSERT_FALSE(conversion.findings.empty());
+  EXPECT_EQ(conversion.findings[0].code, "duplicate_target");
+}
+
+TEST_F(RulesTest, OldNamesComeBackWhenTheyFired) {
+  const Folder hub = named({"a.LayerNorm.gamma", "b.LayerNorm.bias"}, kBert);
+  Provenance record = plan(hub, to(Side::runtime)).provenance;
+  record.files.clear();  // by rule, not by the files as they were
+  Folder runtime = named({"a.LayerNorm.weight", "b.LayerNorm.bias"}, kBert);
+  runtime["weightloom.json"] = format_provenance(record);
+  EXPECT_THAT(names_of(plan(runtime, to(Side::hub))),
+              ElementsAre("a.LayerNorm.gamma", "b.LayerNorm.bias"));
+}
+
+TEST_F(RulesTest, WithoutARecordOldNamesAreNotMadeUp) {
+  const Conversion conversion = plan(named({"a.LayerNorm.weight"}, kBert), to(Side::hub));
+  EXPECT_THAT(names_of(conversion), ElementsAre("a.LayerNorm.weight"));
+}
+
+TEST_F(RulesTest, NoneKeepsOldNames) {
+  Selection selection = to(Side::runtime);
+  selection.mapping = "none";
+  EXPECT_THAT(names_of(plan(named({"a.LayerNorm.gamma"}, kBert), selection)),
+              ElementsAre("a.LayerNorm.gamma"));
+}
+
+/// A registry in which a model type and one of its classes have rules.
+Registry of_class_and_type() {
+  Registry registry;
+  registry.register_checkpoint_conversion_mapping(
+      "mine", {WeightRenaming{{"^x"}, {"type.x"}}, PrefixChange{"", "wrapped"}});
+  registry.register_checkpoint_conversion_mapping("MineForOther",
+                                                  {WeightRenaming{{"^x"}, {"class.x"}}});
+  return registry;
+}
+
+constexpr const char* kMine = R"({"model_type": "mine", "architectures": ["MineModel"]})";
+constexpr const char* kOther = R"({"model_type": "mine", "architectures": ["MineForOther"]})";
+
+TEST_F(RulesTest, AClassGoesBeforeItsModelType) {
+  const Registry registry = of_class_and_type();
+  EXPECT_THAT(names_of(plan(named({"x.w"}, kMine), to(Side::runtime), registry)),
+              ElementsAre("type.x.w"));
+  EXPECT_THAT(names_of(plan(named({"x.w"}, kOther), to(Side::runtime), registry)),
+              ElementsAre("class.x.w"));
+}
+
+TEST_F(RulesTest, TheClassWantedGoesBeforeThatOfTheConfig) {
+  Selection selection = to(Side::runtime);
+  selection.architecture = "MineForOther";
+  EXPECT_THAT(names_of(plan(named({"x.w"}, kMine), selection, of_class_and_type())),
+              ElementsAre("class.x.w"));
+}
+
+TEST_F(RulesTest, WithoutARecordPrefixesStay) {
+  Selection back = to(Side::hub);
+  back.from = Side::runtime;
+  EXPECT_THAT(names_of(plan(named({"type.x.w", "y.w"}, kMine), back, of_class_and_type())),
+              ElementsAre("x.w", "y.w"));
+}
+
+TEST_F(RulesTest, WithARecordPrefixesThatWereTakenOffArePutBack) {
+  const Registry registry = of_class_and_type();
+  const Conversion there = plan(named({"wrapped.y.w", "x.w"}, kMine), to(Side::runtime), registry);
+  EXPECT_THAT(names_of(there), ElementsAre("type.x.w", "y.w"));
+  Folder runtime = named({"type.x.w", "y.w"}, kMine);
+  runtime["weightloom.json"] = format_provenance(there.provenance);
+  EXPECT_THAT(names_of(plan(runtime, to(Side::hub), registry)), ElementsAre("wrapped.y.w", "x.w"));
+}
+
+constexpr const char* kFolderMapping =
+    R"({"format": "weightloom.mapping/1", "name": "bert", "transforms": [
+        {"type": "WeightRenaming", "source_patterns": ["^old"], "target_patterns": ["new"]}]})";
+
+TEST_F(RulesTest, AFolderOfMappingsGoesBeforeTheShippedOnes) {
+  write_folder(at("mappings"), {{"b.json", kFolderMapping}, {"notes.txt", "no mapping"}});
+  Selection selection = to(Side::runtime);
+  selection.mapping = at("mappings");
+  const Conversion conversion = plan(named({"old.w"}, kBert), selection);
+  EXPECT_THAT(names_of(conversion), ElementsAre("new.w"));
+  EXPECT_EQ(conversion.mapping, "bert");
+}
+
+TEST_F(RulesTest, AFolderWithoutMappingsOrWithTwoOfANameIsRefused) {
+  Selection selection = to(Side::runtime);
+  selection.mapping = at("mappings");
+  write_folder(at("mappings"), {{"notes.txt", "no mapping"}});
+  EXPECT_THAT(refusal_of([&] { plan(named({"old.w"}, kBert), selection); }).value().what(),
+              HasSubstr("mappings: there is no mapping file in it"));
+  write_folder(at("mappings"), {{"a.json", kFolderMapping}, {"b.json", kFolderMapping}});
+  EXPECT_THAT(refusal_of([&] { plan(named({"old.w"}, kBert), selection); }).value().what(),
+              HasSubstr("b.json: another file of"));
+}
+
+/// Elements, not regions, are compared: the parts of the odd cut do not line up with the halves.
+TEST_F(RulesTest, ACutThatDoesNotLineUpIsStillProvenToComeBack) {
+  Registry registry;
+  registry.register_checkpoint_conversion_mapping(
+      "mine", {WeightConverter{
+                  {"x.w"}, {"a.w", "b.w", "c.w"}, {make_interleave(0, false), make_chunk(0)}}});
+  Folder runtime = checkpoint_files(
+      {{"a.w", DType::F32, {4}}, {"b.w", DType::F32, {4}}, {"c.w", DType::F32, {4}}});
+  runtime["config.json"] = kMine;
+  const Conversion back = plan(runtime, to(Side::hub), registry);
+  EXPECT_THAT(back.findings, IsEmpty());
+  EXPECT_THAT(names_of(back), ElementsAre("x.w"));
+}
+
+TEST_F(RulesTest, EveryShippedMappingIsUndoneByItsReverse) {
+  const Registry registry = Registry::built_in();
+  const Conversion there = plan(
+      [] {
+        Folder files = checkpoint_files(hub_specs());
+        files["config.json"] = R"({"model_type": "mixtral", "num_local_experts": 2})";
+        return files;
+      }(),
+      to(Side::runtime), registry);
+  ASSERT_THAT(there.findings, IsEmpty());
+  std::vector<TensorSpec> specs;
+  for (const auto& target : there.program.targets()) {
+    specs.push_back({target.name, target.dtype, target.shape});
+  }
+  Folder runtime = checkpoint_files(specs);
+  runtime["config.json"] = R"({"model_type": "mixtral", "num_local_experts": 2})";
+  const Conversion back = plan(runtime, to(Side::hub), registry);
+  EXPECT_THAT(back.findings, IsEmpty());
+  Names hub;
+  for (const auto& spec : hub_specs()) hub.push_back(spec.name);
+  std::ranges::sort(hub);
+  EXPECT_EQ(names_of(back), hub);
+}
+
+}  // namespace
+}  // namespace weightloom::testing
