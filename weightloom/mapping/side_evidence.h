@@ -6,14 +6,15 @@
 #include <span>
 #include <string_view>
 
+#include "weightloom/base/export.h"
 #include "weightloom/mapping/mapping.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Whether some name is one that the mapping leads from (hub), and one that it leads to (runtime).
 struct SideEvidence {
-  bool hub = false;
-  bool runtime = false;
+  bool hub = false;      ///< of the first kind
+  bool runtime = false;  ///< of the second kind
 };
 
 /// A rule that would put text on any name tells nothing; one that takes text off, or rewrites it,

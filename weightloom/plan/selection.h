@@ -45,6 +45,7 @@ struct Selection {
 struct SideFacts {
   ModelConfig config;                ///< parsed
   std::string config_json;           ///< its text; "" without one
+  std::string architecture;          ///< the class that is to hold the model; "" if unknown
   std::optional<Provenance> record;  ///< weightloom.json
 };
 /// Errors: format if config.json or weightloom.json is broken.
