@@ -13,8 +13,8 @@ namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// Whether some name is one that the mapping leads from (hub), and one that it leads to (runtime).
 struct SideEvidence {
-  bool hub = false;      ///< one that it leads from
-  bool runtime = false;  ///< one that it leads to
+  bool hub = false;      ///< of the first kind
+  bool runtime = false;  ///< of the second kind
 };
 
 /// A rule that would put text on any name tells nothing; one that takes text off, or rewrites it,

@@ -43,18 +43,10 @@ struct Selection {
 
 /// What stands beside the tensors.
 struct SideFacts {
-  ModelConfig config;       ///< parsed
-  std::string config_json;  ///< its text; "" without one
-  /// unknown: found out (record, else the side whose patterns match)
-  Side from = Side::unknown;
-  std::optional<Side> to;  ///< nothing: the layout stays
-  /// auto, none, a name, a path that ends in .json, or a folder of such files, which go before the
-  /// shipped ones
-  std::string mapping = "auto";
-  std::string architecture;          ///< the class that is to hold the model; "": config.json's
-  std::vector<std::string> include;  ///< globs over target names; none: all
-  std::vector<std::string> exclude;  ///< wins over include
-  bool lenient = false;              ///< let pass source tensors that no target uses
+  ModelConfig config;                ///< parsed
+  std::string config_json;           ///< its text; "" without one
+  std::string architecture;          ///< the class that is to hold the model; "" if unknown
+  std::optional<Provenance> record;  ///< weightloom.json
 };
 /// Errors: format if config.json or weightloom.json is broken.
 SideFacts read_side_facts(const Syscalls& calls, const Checkpoint& checkpoint,
@@ -62,18 +54,10 @@ SideFacts read_side_facts(const Syscalls& calls, const Checkpoint& checkpoint,
 
 /// The rules that apply to a checkpoint, and how they were found.
 struct MappingChoice {
-  Mapping mapping;    ///< empty where names stay
-  std::string label;  ///< its name; "none", "plain" or "unknown"
-  /// unknown: found out (record, else the side whose patterns match)
-  Side from = Side::unknown;
-  std::optional<Side> to;  ///< nothing: the layout stays
-  /// auto, none, a name, a path that ends in .json, or a folder of such files, which go before the
-  /// shipped ones
-  std::string mapping = "auto";
-  std::string architecture;          ///< the class that is to hold the model; "": config.json's
-  std::vector<std::string> include;  ///< globs over target names; none: all
-  std::vector<std::string> exclude;  ///< wins over include
-  bool lenient = false;              ///< let pass source tensors that no target uses
+  Mapping mapping;                ///< empty where names stay
+  std::string label;              ///< its name; "none", "plain" or "unknown"
+  bool with_legacy = false;       ///< on the way to the runtime side, old names are understood too
+  std::vector<Finding> findings;  ///< why it is unknown, as a report
 };
 /// Errors: mapping if the name or file is unknown or wrong, or if `must_know` and `auto` cannot
 /// tell.
