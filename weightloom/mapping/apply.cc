@@ -25,10 +25,11 @@ struct Product {
 class Application {
  public:
   Application(const Mapping& mapping, std::vector<NamedLayout> leaves, const ModelConfig& config,
-              int threads)
+              int threads, bool mixed_floats)
       : mapping_(mapping),
         leaves_(std::move(leaves)),
         config_(config),
+        mixed_floats_(mixed_floats),
         collector_(collect(mapping, leaves_.size(), threads,
                            [this](size_t leaf) { return std::string_view(leaves_[leaf].name); })) {}
 
@@ -73,6 +74,7 @@ class Application {
   const Mapping& mapping_;
   std::vector<NamedLayout> leaves_;
   const ModelConfig& config_;
+  const bool mixed_floats_;
   Collector collector_;
   std::vector<Product> products_;
   MappingResult result_;
@@ -144,7 +146,8 @@ std::optional<ListLength> list_length(const WeightConverter& converter, const Mo
 void Application::check_groups() {
   for (auto& group : collector_.groups()) {
     if (group.refused) continue;
-    auto findings = check_group(collector_, group, leaves_, list_length(converter(group), config_));
+    auto findings = check_group(collector_, group, leaves_, list_length(converter(group), config_),
+                                mixed_floats_);
     group.refused = !findings.empty();
     take_findings(std::move(findings));
   }
@@ -323,8 +326,8 @@ bool any_matches(const Mapping& mapping, std::span<const std::string_view> names
 }  // namespace
 
 MappingResult apply_mapping(const Mapping& mapping, std::vector<NamedLayout> leaves,
-                            const ModelConfig& config, int threads) {
-  return Application(mapping, std::move(leaves), config, threads).run();
+                            const ModelConfig& config, int threads, bool mixed_floats) {
+  return Application(mapping, std::move(leaves), config, threads, mixed_floats).run();
 }
 
 SideEvidence side_evidence(const Mapping& mapping, std::span<const std::string_view> names) {

@@ -24,6 +24,8 @@ struct Conversion {
   /// The original files to reproduce, when the record tells them and nothing is deselected.
   std::vector<OriginalFile> original_files;
   std::optional<std::pair<std::string, std::string>> original_index;
+  /// What the caller wants of castable dtypes; config.json is to say so.
+  std::optional<DType> dtype;
 
   /// True if findings refuse the conversion.
   bool is_refused(bool lenient) const noexcept;

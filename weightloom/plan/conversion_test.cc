@@ -97,6 +97,115 @@ TEST_F(ConversionTest, ToRuntimeIsPlannedFromTheConfig) {
   EXPECT_EQ(conversion.provenance.files[0].name, "model.safetensors");
 }
 
+Selection cast_to(DType dtype, std::vector<std::string> keep, std::optional<Side> side) {
+  Selection selection = to(side);
+  selection.dtype = dtype;
+  selection.keep_dtype = std::move(keep);
+  return selection;
+}
+
+/// "name DTYPE" of each target.
+std::vector<std::string> dtypes_of(const CopyProgram& program) {
+  std::vector<std::string> texts;
+  for (const ProgramTarget& target : program.targets()) {
+    texts.push_back(target.name + " " + std::string(to_string(target.dtype)));
+  }
+  return texts;
+}
+
+TEST_F(ConversionTest, ADTypeReachesFloatsThatAreNotKept) {
+  std::vector<TensorSpec> specs{{"bias", DType::F32, {2}},  {"ids", DType::I64, {3}},
+                                {"mask", DType::BOOL, {2}}, {"scale", DType::F8_E4M3, {2}},
+                                {"w", DType::F32, {2, 2}},  {"x", DType::BF16, {2}}};
+  const Conversion conversion =
+      plan(checkpoint_files(specs), cast_to(DType::BF16, {"bi*"}, std::nullopt));
+  EXPECT_FALSE(conversion.is_refused(false));
+  EXPECT_THAT(dtypes_of(conversion.program),
+              ElementsAre("bias F32", "ids I64", "mask BOOL", "scale F8_E4M3", "w BF16", "x BF16"));
+  EXPECT_EQ(conversion.provenance.casts, (std::vector<CastRule>{{DType::BF16, {"bi*"}}}));
+}
+
+TEST_F(ConversionTest, ADTypeThatChangesNothingIsNoCast) {
+  const Conversion conversion =
+      plan(checkpoint_files({{"w", DType::F32, {2, 2}}}), cast_to(DType::F32, {}, std::nullopt));
+  EXPECT_FALSE(conversion.program.targets()[0].has_casts);
+  EXPECT_THAT(conversion.provenance.casts, IsEmpty());
+}
+
+/// The tiny hub model, with one of a converter's sources in F32.
+Folder mixed_hub_files() {
+  std::vector<TensorSpec> specs = hub_specs();
+  for (TensorSpec& spec : specs) {
+    if (spec.name.ends_with("experts.1.w3.weight")) spec.dtype = DType::F32;
+  }
+  Folder files = checkpoint_files(specs);
+  files["config.json"] = config_of({});
+  return files;
+}
+
+TEST_F(ConversionTest, SourcesOfDifferentFloatsBecomeOneTargetOnlyByACast) {
+  EXPECT_THAT(found(plan(mixed_hub_files(), to(Side::runtime))),
+              ElementsAre("dtype_mismatch model.layers.0.block_sparse_moe.experts.1.w3.weight"));
+  const Conversion cast = plan(mixed_hub_files(), cast_to(DType::F16, {}, Side::runtime));
+  EXPECT_THAT(cast.findings, IsEmpty());
+  for (const ProgramTarget& target : cast.program.targets()) EXPECT_EQ(target.dtype, DType::F16);
+  const Conversion kept =
+      plan(mixed_hub_files(), cast_to(DType::F16, {"*gate_up_proj"}, Side::runtime));
+  EXPECT_THAT(found(kept), Contains("dtype_mismatch model.layers.0.mlp.experts.gate_up_proj"));
+}
+
+/// A runtime folder that convert would have written with this cast.
+Folder cast_runtime(const Conversion& forward, DType dtype) {
+  std::vector<TensorSpec> specs = runtime_specs();
+  for (TensorSpec& spec : specs) spec.dtype = dtype;
+  Folder files = checkpoint_files(specs);
+  files["weightloom.json"] = format_provenance(forward.provenance);
+  return files;
+}
+
+TEST_F(ConversionTest, ACastFolderGoesBackByItsRecordInTodaysDType) {
+  const Conversion forward = plan(hub_files(), cast_to(DType::F16, {}, Side::runtime));
+  const Conversion back = plan(cast_runtime(forward, DType::F16), to(Side::hub));
+  EXPECT_EQ(names_of(back.program), hub_names());
+  for (const ProgramTarget& target : back.program.targets()) EXPECT_EQ(target.dtype, DType::F16);
+  EXPECT_THAT(found(back), ElementsAre("dtype_changed model.norm.weight"));
+  EXPECT_THAT(back.original_files, IsEmpty());
+}
+
+TEST_F(ConversionTest, ACastFolderGoesBackInTheOriginalsDTypesWithItsHeaders) {
+  const Folder hub = [] {
+    std::vector<TensorSpec> specs = hub_specs();
+    for (TensorSpec& spec : specs) spec.dtype = DType::F32;
+    Folder files = checkpoint_files(specs);
+    files["config.json"] = config_of({});
+    return files;
+  }();
+  const Conversion forward = plan(hub, cast_to(DType::BF16, {}, Side::runtime));
+  const Conversion back =
+      plan(cast_runtime(forward, DType::BF16), cast_to(DType::F32, {}, Side::hub));
+  EXPECT_FALSE(back.is_refused(false));
+  EXPECT_THAT(found(back), Contains("dtype_changed "));
+  EXPECT_EQ(back.original_files.size(), 1U) << "their headers; the values were rounded";
+}
+
+TEST_F(ConversionTest, ASecondCastIsRecordedAfterTheFirst) {
+  const Conversion first = plan(hub_files(), cast_to(DType::F16, {}, Side::runtime));
+  const Conversion second =
+      plan(cast_runtime(first, DType::F16), cast_to(DType::F32, {"lm*"}, std::nullopt));
+  EXPECT_EQ(second.provenance.casts,
+            (std::vector<CastRule>{{DType::F16, {}}, {DType::F32, {"lm*"}}}));
+  EXPECT_EQ(second.provenance.files.size(), 1U);
+  const Conversion copied = plan(cast_runtime(first, DType::F16), to(std::nullopt));
+  EXPECT_EQ(copied.provenance.casts, first.provenance.casts);
+}
+
+TEST_F(ConversionTest, AFolderOfAnotherDTypeThanItsRecordSaysIsRefused) {
+  const Conversion forward = plan(hub_files(), cast_to(DType::F16, {}, Side::runtime));
+  const Conversion back = plan(cast_runtime(forward, DType::BF16), to(Side::hub));
+  EXPECT_TRUE(back.is_refused(false));
+  EXPECT_THAT(found(back), Contains("shape_mismatch lm_head.weight"));
+}
+
 TEST_F(ConversionTest, TheDumpSaysWhichBytesGoWhere) {
   Selection fused = to(Side::runtime);
   fused.include = {"*gate_up_proj"};

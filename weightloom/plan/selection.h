@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,8 @@ struct Selection {
   std::vector<std::string> include;  // globs over target names; none: all
   std::vector<std::string> exclude;  // wins over include
   bool lenient = false;
+  std::optional<DType> dtype;  // castable; what targets of castable dtypes become; nothing: kept
+  std::vector<std::string> keep_dtype;  // globs over target names that `dtype` does not touch
 
   bool is_partial() const noexcept { return !include.empty() || !exclude.empty(); }
 };
@@ -62,5 +65,9 @@ Side detect_side(const Checkpoint& checkpoint, const SideFacts& facts, const Map
 bool glob_matches(const std::string& glob, const std::string& name);
 /// True if include and exclude let `name` pass.
 bool is_selected(const Selection& selection, const std::string& name);
+/// True if a glob of the cast keeps the dtype of the target `name`.
+bool is_kept(const CastRule& cast, const std::string& name);
+/// The dtype that casts, in order, give a target that had `dtype`.
+DType dtype_after(std::span<const CastRule> casts, const std::string& name, DType dtype);
 
 }  // namespace weightloom
