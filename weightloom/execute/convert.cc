@@ -9,6 +9,8 @@
 
 #include "weightloom/base/byte_size.h"
 #include "weightloom/base/hash.h"
+#include "weightloom/execute/cast_findings.h"
+#include "weightloom/execute/config_dtype.h"
 #include "weightloom/execute/executor.h"
 #include "weightloom/execute/file_sink.h"
 #include "weightloom/execute/side_files.h"
@@ -22,6 +24,7 @@ namespace {
 
 // Beyond the tensor files: index, record, config, tokenizer, folders.
 constexpr int64_t kSideFileAllowanceBytes = int64_t{1} << 20;
+constexpr std::string_view kConfigName = "config.json";
 
 bool is_single_file(const std::string& destination) {
   return destination.ends_with(".safetensors");
@@ -232,6 +235,21 @@ class Converter {
     report_.bytes_read = done.bytes_read;
     report_.bytes_written = done.bytes_written;
     report_.peak_working_bytes = done.peak_working_bytes;
+    for (Finding& finding : cast_findings(conversion_.program, done)) {
+      report_.findings.push_back(std::move(finding));
+    }
+    if (report_.resumed_bytes > 0) tell_uncounted_casts();
+  }
+
+  void tell_uncounted_casts() {
+    const auto targets = conversion_.program.targets();
+    const auto casts = [](const ProgramTarget& target) { return target.has_casts; };
+    if (std::none_of(targets.begin(), targets.end(), casts)) return;
+    report_.findings.push_back(
+        {Severity::report, "casts_not_counted", "", "",
+         fmt::format("{} bytes were made by the interrupted run; values that casts made infinite "
+                     "there are not counted",
+                     report_.resumed_bytes)});
   }
 
   /// Side files, then the record, then the index: the last thing that makes a folder a checkpoint.
@@ -242,9 +260,15 @@ class Converter {
     prune_tree(calls_, work_.out(), shards);
     std::vector<std::string> copied;
     if (!is_same_folder()) copied = side_files_of(calls_, source_);
+    const std::optional<std::string> config = changed_config();
+    if (config && is_same_folder()) copied.emplace_back(kConfigName);
     std::erase_if(copied, [&](const std::string& name) { return shards.contains(name); });
     keep_files_of_destination(copied);
     for (const std::string& name : copied) {
+      if (config && name == kConfigName) {
+        write_whole_file(calls_, join_path(work_.out(), name), *config);
+        continue;
+      }
       copy_file(calls_, join_path(source_.folder(), name), join_path(work_.out(), name));
     }
     write_whole_file(calls_, join_path(work_.out(), kProvenanceName),
@@ -253,6 +277,18 @@ class Converter {
       write_whole_file(calls_, join_path(work_.out(), layout_.index()->first),
                        layout_.index()->second);
     }
+  }
+
+  /// config.json with the dtypes that a cast made untrue; nothing if it stays as it is.
+  std::optional<std::string> changed_config() const {
+    const std::string path = join_path(source_.folder(), std::string(kConfigName));
+    if (!conversion_.dtype || source_.is_single_file() || !status_of(calls_, path)) {
+      return std::nullopt;
+    }
+    const std::string text = read_whole_file(calls_, path);
+    std::string changed = config_with_dtype(text, *conversion_.dtype);
+    if (changed == text) return std::nullopt;
+    return changed;
   }
 
   std::set<std::string> shard_names() const {

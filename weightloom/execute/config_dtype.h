@@ -1,0 +1,18 @@
+// What a cast makes untrue in config.json.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "weightloom/base/dtype.h"
+
+namespace weightloom {
+
+/// The text with every `"dtype"` and `"torch_dtype"`, at the root and in the objects below it, that
+/// names a castable type ("float32", "torch.bfloat16") naming `dtype` instead. Everything else
+/// stays byte for byte: order, spaces, the NaN and Infinity that Python writes. What stands in
+/// "quantization_config" is about the quantised tensors and stays too.
+/// Precondition: `json` is well-formed and `dtype` castable.
+std::string config_with_dtype(std::string_view json, DType dtype);
+
+}  // namespace weightloom
