@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from measure import Row, measure
 
@@ -163,6 +164,21 @@ def header_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
     return ratios
 
 
+def cast_rows(place: Place) -> list[Row]:
+    """One thread, from memory to memory."""
+    return [Row("cast_speed", [place.program("cast_speed")], told=True)]
+
+
+def cast_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
+    """Bytes read and written per second, against those of memcpy: the median of the rounds."""
+    found: dict[str, list[float]] = {}
+    for sample in rows["cast_speed"].samples:
+        for line in sample.output.splitlines():
+            source, target, _, _, ratio = line.split()
+            found.setdefault(f"{source} to {target} / memcpy", []).append(float(ratio))
+    return [at_least(text, median(ratios), 0.5) for text, ratios in found.items()]
+
+
 # ---- tables --------------------------------------------------------------------------------------
 
 
@@ -209,7 +225,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--build", type=Path, required=True, help="folder of the built programs")
     parser.add_argument("--scratch", type=Path, required=True, help="inputs and outputs; 20 GB")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=("load", "convert", "headers"))
+    parser.add_argument("--only", choices=("load", "convert", "headers", "casts"))
     return parser.parse_args()
 
 
