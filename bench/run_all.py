@@ -166,7 +166,7 @@ def header_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
 
 def cast_rows(place: Place) -> list[Row]:
     """One thread, from memory to memory."""
-    return [Row("cast_speed", [place.program("cast_speed")], told=True)]
+    return [Row("cast_speed", [place.program("cast_speed")])]
 
 
 def cast_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
@@ -235,7 +235,7 @@ def main() -> None:
     place = Place(options.build.resolve(), options.scratch.resolve())
     place.scratch.mkdir(parents=True, exist_ok=True)
     print(f"{os.cpu_count()} cores, {platform.system()} {platform.release()}")
-    if options.only != "headers":
+    if options.only in (None, "load", "convert"):
         for name, arguments in CHECKPOINTS.items():
             source = place.make("make_ckpt.py", arguments, place.scratch / name)
             if options.only != "convert":
@@ -247,6 +247,8 @@ def main() -> None:
         for name in HEADER_SETS:
             source = place.make("make_headers.py", [name], place.scratch / name)
             bench(f"Headers, {name}", header_rows(place, source), header_ratios, options.rounds)
+    if options.only in (None, "casts"):
+        bench("Casts, one thread", cast_rows(place), cast_ratios, options.rounds)
     shutil.rmtree(place.scratch / "out", ignore_errors=True)
 
 

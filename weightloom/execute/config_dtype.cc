@@ -4,6 +4,8 @@
 #include <array>
 #include <vector>
 
+#include "weightloom/base/file.h"
+
 namespace weightloom {
 namespace {
 
@@ -88,6 +90,16 @@ class ConfigEdit {
 
 std::string config_with_dtype(std::string_view json, DType dtype) {
   return ConfigEdit(json, dtype).run();
+}
+
+std::optional<std::string> changed_config(const Syscalls& calls, const Checkpoint& source,
+                                          std::optional<DType> dtype) {
+  const std::string path = join_path(source.folder(), std::string(kConfigName));
+  if (!dtype || source.is_single_file() || !status_of(calls, path)) return std::nullopt;
+  const std::string text = read_whole_file(calls, path);
+  std::string changed = config_with_dtype(text, *dtype);
+  if (changed == text) return std::nullopt;
+  return changed;
 }
 
 }  // namespace weightloom

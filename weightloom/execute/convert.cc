@@ -24,7 +24,6 @@ namespace {
 
 // Beyond the tensor files: index, record, config, tokenizer, folders.
 constexpr int64_t kSideFileAllowanceBytes = int64_t{1} << 20;
-constexpr std::string_view kConfigName = "config.json";
 
 bool is_single_file(const std::string& destination) {
   return destination.ends_with(".safetensors");
@@ -260,7 +259,7 @@ class Converter {
     prune_tree(calls_, work_.out(), shards);
     std::vector<std::string> copied;
     if (!is_same_folder()) copied = side_files_of(calls_, source_);
-    const std::optional<std::string> config = changed_config();
+    const std::optional<std::string> config = changed_config(calls_, source_, conversion_.dtype);
     if (config && is_same_folder()) copied.emplace_back(kConfigName);
     std::erase_if(copied, [&](const std::string& name) { return shards.contains(name); });
     keep_files_of_destination(copied);
@@ -277,18 +276,6 @@ class Converter {
       write_whole_file(calls_, join_path(work_.out(), layout_.index()->first),
                        layout_.index()->second);
     }
-  }
-
-  /// config.json with the dtypes that a cast made untrue; nothing if it stays as it is.
-  std::optional<std::string> changed_config() const {
-    const std::string path = join_path(source_.folder(), std::string(kConfigName));
-    if (!conversion_.dtype || source_.is_single_file() || !status_of(calls_, path)) {
-      return std::nullopt;
-    }
-    const std::string text = read_whole_file(calls_, path);
-    std::string changed = config_with_dtype(text, *conversion_.dtype);
-    if (changed == text) return std::nullopt;
-    return changed;
   }
 
   std::set<std::string> shard_names() const {

@@ -7,11 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "weightloom/codec/cast.h"
 #include "weightloom/layout/coalesce.h"
 #include "weightloom/layout/operations.h"
 #include "weightloom/layout/relation.h"
 #include "weightloom/mapping/apply.h"
+#include "weightloom/plan/cast_rules.h"
 #include "weightloom/plan/compile.h"
 
 namespace weightloom {
@@ -195,29 +195,11 @@ class Planner {
     return std::nullopt;
   }
 
-  /// Casts since the original: its files cannot come back as they were, only its tensors. Its
-  /// headers serve all the same where every dtype is the original's again.
+  /// Casts since the original: its headers serve only where every dtype is the original's again.
   void note_changed_dtypes(const std::vector<NamedLayout>& targets) {
-    std::vector<std::string_view> changed;
-    for (size_t i = 0; i < targets.size(); ++i) {
-      if (targets[i].dtype != recorded_dtypes_[i]) changed.push_back(targets[i].name);
-    }
-    if (changed.empty() && facts_.record->casts.empty()) return;
-    const std::string what =
-        changed.empty()
-            ? fmt::format(
-                  "values were cast since {} was written; the files' headers are the "
-                  "original's, their values need not be",
-                  kProvenanceName)
-            : fmt::format(
-                  "'{}'{} {} another dtype than in the original, whose files are "
-                  "therefore not made again as they were",
-                  changed.front(),
-                  changed.size() == 1 ? "" : fmt::format(" and {} more", changed.size() - 1),
-                  changed.size() == 1 ? "has" : "have");
-    result_.findings.push_back({Severity::report, "dtype_changed",
-                                changed.empty() ? "" : std::string(changed.front()), "", what});
-    if (changed.empty()) return;
+    ChangedDTypes changed = changed_dtypes(targets, recorded_dtypes_, *facts_.record);
+    if (changed.finding) result_.findings.push_back(std::move(*changed.finding));
+    if (!changed.any) return;
     result_.original_files.clear();
     result_.original_index.reset();
   }

@@ -7,7 +7,6 @@
 #include <fnmatch.h>
 
 #include "weightloom/base/file.h"
-#include "weightloom/codec/cast.h"
 #include "weightloom/mapping/apply.h"
 
 namespace weightloom {
@@ -133,16 +132,6 @@ bool glob_matches(const std::string& glob, const std::string& name) {
 bool is_selected(const Selection& selection, const std::string& name) {
   if (any_matches(selection.exclude, name)) return false;
   return selection.include.empty() || any_matches(selection.include, name);
-}
-
-bool is_kept(const CastRule& cast, const std::string& name) { return any_matches(cast.keep, name); }
-
-DType dtype_after(std::span<const CastRule> casts, const std::string& name, DType dtype) {
-  if (!is_castable(dtype)) return dtype;
-  for (const CastRule& cast : casts) {
-    if (!is_kept(cast, name)) dtype = cast.dtype;
-  }
-  return dtype;
 }
 
 }  // namespace weightloom

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,9 +64,5 @@ Side detect_side(const Checkpoint& checkpoint, const SideFacts& facts, const Map
 bool glob_matches(const std::string& glob, const std::string& name);
 /// True if include and exclude let `name` pass.
 bool is_selected(const Selection& selection, const std::string& name);
-/// True if a glob of the cast keeps the dtype of the target `name`.
-bool is_kept(const CastRule& cast, const std::string& name);
-/// The dtype that casts, in order, give a target that had `dtype`.
-DType dtype_after(std::span<const CastRule> casts, const std::string& name, DType dtype);
 
 }  // namespace weightloom
