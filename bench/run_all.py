@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from measure import Row, measure
 
@@ -163,6 +164,21 @@ def header_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
     return ratios
 
 
+def cast_rows(place: Place) -> list[Row]:
+    """One thread, from memory to memory."""
+    return [Row("cast_speed", [place.program("cast_speed")])]
+
+
+def cast_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
+    """Bytes read and written per second, against those of memcpy: the median of the rounds."""
+    found: dict[str, list[float]] = {}
+    for sample in rows["cast_speed"].samples:
+        for line in sample.output.splitlines():
+            source, target, _, _, ratio = line.split()
+            found.setdefault(f"{source} to {target} / memcpy", []).append(float(ratio))
+    return [at_least(text, median(ratios), 0.5) for text, ratios in found.items()]
+
+
 # ---- tables --------------------------------------------------------------------------------------
 
 
@@ -209,7 +225,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--build", type=Path, required=True, help="folder of the built programs")
     parser.add_argument("--scratch", type=Path, required=True, help="inputs and outputs; 20 GB")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=("load", "convert", "headers"))
+    parser.add_argument("--only", choices=("load", "convert", "headers", "casts"))
     return parser.parse_args()
 
 
@@ -219,7 +235,7 @@ def main() -> None:
     place = Place(options.build.resolve(), options.scratch.resolve())
     place.scratch.mkdir(parents=True, exist_ok=True)
     print(f"{os.cpu_count()} cores, {platform.system()} {platform.release()}")
-    if options.only != "headers":
+    if options.only in (None, "load", "convert"):
         for name, arguments in CHECKPOINTS.items():
             source = place.make("make_ckpt.py", arguments, place.scratch / name)
             if options.only != "convert":
@@ -231,6 +247,8 @@ def main() -> None:
         for name in HEADER_SETS:
             source = place.make("make_headers.py", [name], place.scratch / name)
             bench(f"Headers, {name}", header_rows(place, source), header_ratios, options.rounds)
+    if options.only in (None, "casts"):
+        bench("Casts, one thread", cast_rows(place), cast_ratios, options.rounds)
     shutil.rmtree(place.scratch / "out", ignore_errors=True)
 
 

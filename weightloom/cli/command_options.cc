@@ -10,6 +10,7 @@
 
 #include "weightloom/base/byte_size.h"
 #include "weightloom/base/error.h"
+#include "weightloom/codec/cast.h"
 #include "weightloom/execute/budget.h"
 
 namespace weightloom::cli {
@@ -46,6 +47,13 @@ std::optional<Side> parse_to(const std::string& text) {
   if (text == "hub") return Side::hub;
   if (text == "runtime") return Side::runtime;
   throw wrong_word(text, "same, hub, runtime");
+}
+
+std::optional<DType> parse_wanted_dtype(const std::string& text) {
+  if (text == "keep") return std::nullopt;
+  const auto dtype = parse_dtype(text);
+  if (dtype && is_castable(*dtype)) return dtype;
+  throw wrong_word(text, "keep, BF16, F16, F32, F64");
 }
 
 int parse_threads(const std::string& text) {
@@ -100,6 +108,13 @@ void add_selection_flags(CLI::App& app, Selection& selection) {
   add_globs(app, "--exclude", selection.exclude,
             "No targets whose name matches; repeatable, wins over\n"
             "--include (default: none)");
+  add_value(app, "--dtype", "keep|BF16|F16|F32|F64",
+            "Cast floating-point targets of 16 bits and more, to nearest\n"
+            "even (default: keep)",
+            [&selection](const std::string& text) { selection.dtype = parse_wanted_dtype(text); });
+  add_globs(app, "--keep-dtype", selection.keep_dtype,
+            "No cast of targets whose name matches; repeatable\n"
+            "(default: none)");
   app.add_flag("--lenient", selection.lenient,
                "Let pass source tensors that no target uses\n"
                "(default: refuse)");

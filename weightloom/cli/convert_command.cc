@@ -74,6 +74,7 @@ class ConvertCommand : public Command {
     return "Examples:\n"
            "  weightloom convert Mixtral-8x7B out --to runtime\n"
            "  weightloom convert out back --to hub\n"
+           "  weightloom convert Mixtral-8x7B bf16 --dtype BF16 --keep-dtype '*.gate.*'\n"
            "  weightloom convert Mixtral-8x7B out --max-shard-size 5GB --memory-budget 512MiB";
   }
 

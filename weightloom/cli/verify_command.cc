@@ -62,12 +62,14 @@ class VerifyCommand : public Command {
            "\n"
            "A alone: headers and index agree, and every byte of data can be read. A and B: B is\n"
            "brought to A's layout and compared bit for bit; --from says which layout B is in.\n"
+           "With --dtype B is cast too: give the checkpoint that was cast as A, its source as B.\n"
            "Ends with 1 on errors or differences.\n";
   }
   std::string examples() const override {
     return "Examples:\n"
            "  weightloom verify Mixtral-8x7B\n"
            "  weightloom verify Mixtral-8x7B Mixtral-8x7B-runtime\n"
+           "  weightloom verify Mixtral-8x7B-bf16 Mixtral-8x7B --dtype BF16\n"
            "  weightloom verify Mixtral-8x7B other --include '*.layers.0.*' --json";
   }
 

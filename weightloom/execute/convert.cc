@@ -9,6 +9,8 @@
 
 #include "weightloom/base/byte_size.h"
 #include "weightloom/base/hash.h"
+#include "weightloom/execute/cast_findings_internal.h"
+#include "weightloom/execute/config_dtype_internal.h"
 #include "weightloom/execute/executor.h"
 #include "weightloom/execute/file_sink_internal.h"
 #include "weightloom/execute/side_files_internal.h"
@@ -232,6 +234,21 @@ class Converter {
     report_.bytes_read = done.bytes_read;
     report_.bytes_written = done.bytes_written;
     report_.peak_working_bytes = done.peak_working_bytes;
+    for (Finding& finding : cast_findings(conversion_.program, done)) {
+      report_.findings.push_back(std::move(finding));
+    }
+    if (report_.resumed_bytes > 0) tell_uncounted_casts();
+  }
+
+  void tell_uncounted_casts() {
+    const auto targets = conversion_.program.targets();
+    const auto casts = [](const ProgramTarget& target) { return target.has_casts; };
+    if (std::none_of(targets.begin(), targets.end(), casts)) return;
+    report_.findings.push_back(
+        {Severity::report, "casts_not_counted", "", "",
+         fmt::format("{} bytes were made by the interrupted run; values that casts made infinite "
+                     "there are not counted",
+                     report_.resumed_bytes)});
   }
 
   /// Side files, then the record, then the index: the last thing that makes a folder a checkpoint.
@@ -242,9 +259,15 @@ class Converter {
     prune_tree(calls_, work_.out(), shards);
     std::vector<std::string> copied;
     if (!is_same_folder()) copied = side_files_of(calls_, source_);
+    const std::optional<std::string> config = changed_config(calls_, source_, conversion_.dtype);
+    if (config && is_same_folder()) copied.emplace_back(kConfigName);
     std::erase_if(copied, [&](const std::string& name) { return shards.contains(name); });
     keep_files_of_destination(copied);
     for (const std::string& name : copied) {
+      if (config && name == kConfigName) {
+        write_whole_file(calls_, join_path(work_.out(), name), *config);
+        continue;
+      }
       copy_file(calls_, join_path(source_.folder(), name), join_path(work_.out(), name));
     }
     write_whole_file(calls_, join_path(work_.out(), kProvenanceName),

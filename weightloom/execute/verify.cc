@@ -1,6 +1,7 @@
 #include "weightloom/execute/verify.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "weightloom/base/file.h"
+#include "weightloom/execute/cast_findings_internal.h"
 #include "weightloom/execute/executor.h"
 #include "weightloom/execute/source_files_internal.h"
 #include "weightloom/plan/compile.h"
@@ -93,10 +95,11 @@ RunStatistics run_program(const Syscalls& calls, const CopyProgram& program, Til
   return execute(calls, program, tiles, 0, limits, sink, run);
 }
 
+/// Equal names and shapes: one layout. Dtypes say nothing of it.
 bool have_equal_specs(const Checkpoint& a, const Checkpoint& b) {
   return std::equal(a.tensors().begin(), a.tensors().end(), b.tensors().begin(), b.tensors().end(),
                     [](const StoredTensor& x, const StoredTensor& y) {
-                      return x.name == y.name && x.dtype == y.dtype && x.shape == y.shape;
+                      return x.name == y.name && x.shape == y.shape;
                     });
 }
 
@@ -177,7 +180,8 @@ class Comparison {
 
   void compare_values(const CopyProgram& shared) {
     CompareSink sink(calls_, a_, stored_);
-    run_program(calls_, shared, sink, run_);
+    const RunStatistics done = run_program(calls_, shared, sink, run_);
+    std::ranges::move(cast_findings(shared, done), std::back_inserter(report_.findings));
     report_.tensors = static_cast<int64_t>(shared.targets().size());
     report_.bytes = shared.target_bytes();
     for (const auto& [target, byte] : sink.first_differences()) {

@@ -34,7 +34,9 @@ struct VerifyReport {
 /// Reads every byte of a checkpoint whose headers and index agree (else it could not be opened).
 VerifyReport verify_readable(const Syscalls& calls, const Checkpoint& a, const RunOptions& run);
 
-/// Brings B to A's layout (`selection.to`, else A's own side) and compares bit for bit.
+/// Brings B to A's layout (`selection.to`, else A's own side) and, with `selection.dtype`, to that
+/// dtype, and compares bit for bit. A cast loses bits, so a checkpoint that was cast is A, and what
+/// it was cast from is B.
 /// Errors: plan if B cannot be brought there; io.
 VerifyReport verify_equal(const Syscalls& calls, const Checkpoint& a, const Checkpoint& b,
                           const Selection& selection, const Registry& registry,

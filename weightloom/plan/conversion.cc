@@ -10,12 +10,14 @@
 #include "weightloom/layout/operations.h"
 #include "weightloom/layout/relation.h"
 #include "weightloom/mapping/apply.h"
+#include "weightloom/plan/cast_rules_internal.h"
 #include "weightloom/plan/compile.h"
 
 namespace weightloom {
 namespace {
 
-void append(std::vector<Finding>& to, std::vector<Finding> from) {
+template <typename T>
+void append(std::vector<T>& to, std::vector<T> from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
@@ -61,7 +63,13 @@ class Planner {
     rules_ = choice_.mapping;
     resolve_sides();
     result_.metadata = {{"format", "pt"}};
+    if (selection_.dtype) casts_.push_back({*selection_.dtype, selection_.keep_dtype});
+    result_.dtype = selection_.dtype;
     std::vector<NamedLayout> targets = make_targets();
+    for (NamedLayout& target : targets) {
+      target.dtype = dtype_after(casts_, target.name, target.dtype);
+    }
+    if (!result_.original_files.empty()) note_changed_dtypes(targets);
     compile_targets(std::move(targets));
     record();
     return std::move(result_);
@@ -102,8 +110,8 @@ class Planner {
   }
 
   std::vector<NamedLayout> apply_rules(const Mapping& mapping) {
-    MappingResult applied =
-        apply_mapping(mapping, identity_leaves(source_.tensors()), config(), threads_);
+    MappingResult applied = apply_mapping(mapping, identity_leaves(source_.tensors()), config(),
+                                          threads_, selection_.dtype.has_value());
     append(result_.findings, std::move(applied.findings));
     result_.passed_through = applied.passed_through;
     fired_ = std::move(applied.fired);
@@ -184,14 +192,33 @@ class Planner {
     Relation back = invert(relation);
     std::vector<NamedLayout> targets;
     for (size_t i = 0; i < forward.hub.size(); ++i) {
-      targets.push_back(
-          {std::move(forward.hub[i].name), forward.hub[i].dtype, std::move(back.targets[i])});
+      const DType dtype = dtype_today(back.targets[i]).value_or(forward.hub[i].dtype);
+      targets.push_back({std::move(forward.hub[i].name), dtype, std::move(back.targets[i])});
     }
     if (!selection_.is_partial()) {
       result_.original_files = facts_.record->files;
       result_.original_index = facts_.record->index;
     }
     return targets;
+  }
+
+  /// The dtype of the first source of a layout over the tensors that are there; nothing if it has
+  /// none.
+  std::optional<DType> dtype_today(const Layout& layout) const {
+    for (const Region& region : layout.regions()) {
+      if (region.is_pad()) continue;
+      return source_.tensors()[static_cast<size_t>(region.source)].dtype;
+    }
+    return std::nullopt;
+  }
+
+  /// Casts since the original: its headers serve only where every dtype is the original's again.
+  void note_changed_dtypes(const std::vector<NamedLayout>& targets) {
+    ChangedDTypes changed = changed_dtypes(targets, recorded_dtypes_, *facts_.record);
+    if (changed.finding) result_.findings.push_back(std::move(*changed.finding));
+    if (!changed.any) return;
+    result_.original_files.clear();
+    result_.original_index.reset();
   }
 
   RecordedForward recorded_forward() {
@@ -201,10 +228,11 @@ class Planner {
       for (const HeaderTensor& tensor : header.tensors()) {
         const auto id = static_cast<SourceId>(forward.hub.size());
         forward.hub.push_back({tensor.name, tensor.dtype, identity(id, tensor.shape)});
+        recorded_dtypes_.push_back(tensor.dtype);
       }
     }
-    MappingResult applied =
-        apply_mapping(facts_.record->mapping, forward.hub, recorded_config(), threads_);
+    MappingResult applied = apply_mapping(facts_.record->mapping, forward.hub, recorded_config(),
+                                          threads_, !facts_.record->casts.empty());
     append(result_.findings, std::move(applied.findings));
     result_.passed_through = applied.passed_through;
     forward.runtime = std::move(applied.tensors);
@@ -244,11 +272,12 @@ class Planner {
   }
 
   void check_against_record(const StoredTensor& tensor, const NamedLayout& recorded) {
-    if (tensor.shape == recorded.layout.shape() && tensor.dtype == recorded.dtype) return;
+    const DType dtype = dtype_after(facts_.record->casts, recorded.name, recorded.dtype);
+    if (tensor.shape == recorded.layout.shape() && tensor.dtype == dtype) return;
     add_error("shape_mismatch", tensor.name,
               fmt::format("tensor '{}' is {} {}, but {} says {} {}", tensor.name,
                           to_string(tensor.dtype), to_string(tensor.shape), kProvenanceName,
-                          to_string(recorded.dtype), to_string(recorded.layout.shape())));
+                          to_string(dtype), to_string(recorded.layout.shape())));
   }
 
   void add_error(std::string code, const std::string& tensor, std::string message) {
@@ -259,7 +288,7 @@ class Planner {
     if (has_errors(result_.findings)) return compile_what_is_sound(std::move(targets));
     std::sort(targets.begin(), targets.end(),
               [](const NamedLayout& a, const NamedLayout& b) { return a.name < b.name; });
-    Compiled compiled = compile(program_files(), program_sources(), std::move(targets));
+    Compiled compiled = compile(program_files(), program_sources(), std::move(targets), may_cast());
     append(result_.findings, std::move(compiled.findings));
     select(std::move(compiled.program));
   }
@@ -267,11 +296,18 @@ class Planner {
   /// With errors found already, the rest is compiled only to show it: what its sources lack is
   /// known.
   void compile_what_is_sound(std::vector<NamedLayout> targets) {
-    Compiled compiled = compile(program_files(), program_sources(), std::move(targets));
+    Compiled compiled = compile(program_files(), program_sources(), std::move(targets), may_cast());
     for (Finding& finding : compiled.findings) {
       if (finding.code != "source_not_used") result_.findings.push_back(std::move(finding));
     }
     select(std::move(compiled.program));
+  }
+
+  /// Targets that the caller's cast reaches.
+  MayCast may_cast() const {
+    return [this](const std::string& name) {
+      return !casts_.empty() && !is_kept(casts_.front(), name);
+    };
   }
 
   void select(CopyProgram program) {
@@ -313,7 +349,7 @@ class Planner {
   void record() {
     if (!converts() && facts_.record && !selection_.is_partial()) {
       result_.provenance = *facts_.record;
-      return;
+      return record_cast();
     }
     Provenance& record = result_.provenance;
     record.layout = std::string(to_string(result_.to));
@@ -323,6 +359,15 @@ class Planner {
       if (fired_[i] > 0) record.fired.push_back(static_cast<int64_t>(i));
     }
     if (converts() && result_.to == Side::runtime && !selection_.is_partial()) keep_originals();
+    record_cast();
+  }
+
+  /// The record says that dtypes changed only if some did.
+  void record_cast() {
+    const auto targets = result_.program.targets();
+    const bool changed = std::any_of(targets.begin(), targets.end(),
+                                     [](const ProgramTarget& target) { return target.has_casts; });
+    if (changed) append(result_.provenance.casts, casts_);
   }
 
   /// The source's headers and index, verbatim, when its files hold exactly the tensors converted.
@@ -345,6 +390,8 @@ class Planner {
   MappingChoice choice_;
   Mapping rules_;  // what leads to the runtime side
   std::vector<int64_t> fired_;
+  std::vector<CastRule> casts_;         // the caller's: one, or none
+  std::vector<DType> recorded_dtypes_;  // of the original's tensors, going back by record
   Conversion result_;
 };
 

@@ -27,6 +27,8 @@ struct Conversion {
   std::vector<OriginalFile> original_files;
   /// Name and text of the original index, likewise.
   std::optional<std::pair<std::string, std::string>> original_index;
+  /// What the caller wants of castable dtypes; config.json is to say so.
+  std::optional<DType> dtype;
 
   /// True if findings refuse the conversion.
   bool is_refused(bool lenient) const noexcept;

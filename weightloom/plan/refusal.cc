@@ -31,7 +31,8 @@ constexpr std::array kNextSteps = {
     NextStep{"index_gap", kMendCheckpoint},
     NextStep{"count_mismatch", kMendCheckpoint},
     NextStep{"shape_mismatch", kMendCheckpoint},
-    NextStep{"dtype_mismatch", kMendCheckpoint},
+    NextStep{"dtype_mismatch",
+             "bring floating-point tensors to one dtype with --dtype, or mend the checkpoint"},
     NextStep{
         "companion_refused",
         "keep the tensors as they are with --to same; quantised weights are not converted yet"},

@@ -32,10 +32,12 @@ struct Selection {
   /// auto, none, a name, a path that ends in .json, or a folder of such files, which go before the
   /// shipped ones
   std::string mapping = "auto";
-  std::string architecture;          ///< the class that is to hold the model; "": config.json's
-  std::vector<std::string> include;  ///< globs over target names; none: all
-  std::vector<std::string> exclude;  ///< wins over include
-  bool lenient = false;              ///< let pass source tensors that no target uses
+  std::string architecture;             ///< the class that is to hold the model; "": config.json's
+  std::vector<std::string> include;     ///< globs over target names; none: all
+  std::vector<std::string> exclude;     ///< wins over include
+  bool lenient = false;                 ///< let pass source tensors that no target uses
+  std::optional<DType> dtype;           ///< what targets of castable dtypes become; nothing: kept
+  std::vector<std::string> keep_dtype;  ///< globs over target names that `dtype` does not touch
 
   /// True if include or exclude may leave targets out.
   bool is_partial() const noexcept { return !include.empty() || !exclude.empty(); }
