@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "weightloom/mapping/model_config.h"
 #include "weightloom/mapping/provenance.h"
 #include "weightloom/mapping/registry.h"
+#include "weightloom/plan/renames.h"
 #include "weightloom/safetensors/checkpoint.h"
 
 namespace weightloom {
@@ -27,6 +29,7 @@ struct Selection {
   Side from = Side::unknown;     // unknown: found out (record, else the side whose patterns match)
   std::optional<Side> to;        // nothing: the layout stays
   std::string mapping = "auto";  // auto, none, a name, or a path that ends in .json
+  std::vector<Rename> renames;   // run on the source's names, before the mapping
   std::vector<std::string> include;  // globs over target names; none: all
   std::vector<std::string> exclude;  // wins over include
   bool lenient = false;
@@ -57,6 +60,11 @@ MappingChoice choose_mapping(const Syscalls& calls, const Checkpoint& checkpoint
 /// The side that names are on, by the record, else by which side's patterns match.
 /// Side::unknown if neither tells, or both.
 Side detect_side(const Checkpoint& checkpoint, const SideFacts& facts, const Mapping& mapping);
+/// As above, of a checkpoint whose tensors have these names.
+Side detect_side(std::span<const std::string_view> names, const SideFacts& facts,
+                 const Mapping& mapping);
+/// The names of a checkpoint's tensors, in their order.
+std::vector<std::string_view> names_of(const Checkpoint& checkpoint);
 
 /// True if `name` matches the shell glob (`*` matches any run, "/" and "." too).
 bool glob_matches(const std::string& glob, const std::string& name);
