@@ -8,7 +8,7 @@ run verify moved hub
 for file in hub/*; do
   [[ moved/${file#hub/} -ef $file ]] && echo "${file#hub/} is one file with the source's"
 done
-run_json convert hub twice --rename 'experts\.(\d+)=block\1' --rename '\.w(\d)\.=.v\1.' --json
+run convert hub twice --rename 'experts\.(\d+)=block\1' --rename '\.w(\d)\.=.v\1.'
 run inspect twice
 run convert hub out --rename 'nowhere=x'
 run convert hub out --rename 'experts\.\d+=expert'

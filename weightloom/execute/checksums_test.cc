@@ -1,9 +1,12 @@
 #include "weightloom/execute/checksums.h"
 
+#include <cerrno>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "weightloom/base/error_testing.h"
+#include "weightloom/base/fault_syscalls_testing.h"
 #include "weightloom/base/temporary_folder_testing.h"
 #include "weightloom/execute/convert_testing.h"
 #include "weightloom/execute/tensor_hash.h"
@@ -134,6 +137,36 @@ TEST_F(ConvertChecksumsTest, DoNotDependOnThreadsAndTiles) {
   many.run.memory_budget_bytes = 8 << 20;
   run(many);
   EXPECT_EQ(checksums_in("many"), expected("many"));
+}
+
+TEST_F(ConvertChecksumsTest, OfWhatAKilledRunMadeAreReadFromItsFiles) {
+  write_folder(at("hub"), hub_files());
+  Job killed = with_checksums("hub", "out", Side::runtime);
+  killed.output.max_shard_bytes = 60;
+  killed.output.max_shard_given = true;
+  FaultSyscalls calls(quick_calls());
+  calls.fail_call(CallKind::fsync, 4, EIO);
+  EXPECT_TRUE(refusal_of([&] { run(killed, calls); }));
+  killed.output.resume = true;
+  EXPECT_GT(run(killed).resumed_bytes, 0);
+  EXPECT_EQ(checksums_in("out"), expected("out"));
+}
+
+TEST_F(ConvertChecksumsTest, ATensorHalfMadeByAKilledRunIsReadWhole) {
+  const TinyModel model{.layers = 1, .experts = 2, .hidden = 512, .ffn = 3000};  // tiles of 512 KiB
+  write_folder(at("hub"), hub_files(1 << 30, model));
+  Job killed = with_checksums("hub", "out", Side::runtime);
+  // As if killed after seven tiles that were made durable: inside gate_up_proj.
+  FaultSyscalls calls(quick_calls());
+  calls.fail_every(CallKind::rename_new, EIO);
+  EXPECT_TRUE(refusal_of([&] { run(killed, calls); }));
+  const std::string journal = at(".out.weightloom-work/journal");
+  std::string text = read_whole_file(system_calls(), journal);
+  text = text.substr(0, text.find("tiles ")) + "tiles 7\n";
+  write_text(journal, text);
+  killed.output.resume = true;
+  EXPECT_GT(run(killed).resumed_bytes, 0);
+  EXPECT_EQ(checksums_in("out"), expected("out"));
 }
 
 TEST_F(ConvertChecksumsTest, AreNeverInherited) {

@@ -216,7 +216,7 @@ class SmallDisk : public SharingDisk {
   SmallDisk(int64_t free, bool shares) : SharingDisk(quick_calls()), free_(free), shares_(shares) {}
   int64_t free_bytes(const std::string&) const override { return free_; }
   int64_t filesystem_type(const std::string& path) const override {
-    return shares_ ? SharingDisk::filesystem_type(path) : 0xEF53;
+    return shares_ ? SharingDisk::filesystem_type(path) : quick_calls().filesystem_type(path);
   }
 
  private:
