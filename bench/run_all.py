@@ -102,14 +102,13 @@ def convert_rows(place: Place, source: Path) -> list[Row]:
     convert = [place.program("weightloom"), "convert"]
     to_runtime = [*convert, source, out, "--to", "runtime", "--json"]
     to_hub = [*convert, runtime, out, "--to", "hub", "--json"]
-    copy = f'cp -r "{source}" "{out}" && sync -f "{out}"'
     if convert[0].exists() and not runtime.exists():
         Row("", [*convert, source, runtime, "--to", "runtime", "--quiet"], runtime).run()
     return [
         Row("convert --to runtime", to_runtime, out),
         Row("convert --to hub", to_hub, out),
         Row("convert, budget 256 MiB", [*to_runtime, "--memory-budget", "256MiB"], out),
-        Row("cp -r, sync -f", ["sh", "-c", copy], out),
+        Row("cp -r, sync -f", ["sh", "-c", copy_command(source, out)], out),
         Row("copy floor", [place.program("copy_floor"), source, out], out),
         Row(
             "from_pretrained, save_pretrained", place.script("peer_save.py", source, out), out, True
@@ -142,6 +141,32 @@ def read_ratio(row: Row) -> tuple[float, float]:
     """Bytes read per byte needed, and its limit."""
     told = row.json
     return told["bytes_read"] / told["bytes_needed"], 1.01
+
+
+def rename_rows(place: Place, source: Path) -> list[Row]:
+    """Other names in the same files, durable: every tensor's, and those of one file alone."""
+    out = place.scratch / "out"
+    convert = [place.program("weightloom"), "convert", source, out, "--json"]
+    return [
+        Row("--rename of every tensor", [*convert, "--rename", "^=language_model."], out),
+        Row("--rename of one tensor", [*convert, "--rename", "^lm_head=head"], out),
+        Row("cp -r, sync -f", ["sh", "-c", copy_command(source, out)], out),
+    ]
+
+
+def rename_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
+    """Against a copy: a tenth where the filesystem moves the data by itself."""
+    copy, ratios = rows["cp -r, sync -f"], []
+    for name in ("--rename of every tensor", "--rename of one tensor"):
+        ours = rows[name]
+        limit = 0.1 if ours.json["files_copied"] > 0 else 1.1
+        ratios.append(at_most(f"{name} / cp, sync", ours.seconds / copy.seconds, limit))
+    return ratios
+
+
+def copy_command(source: Path, out: Path) -> str:
+    """What everyone does: a copy of the folder, on the disk when it ends."""
+    return f'cp -r "{source}" "{out}" && sync -f "{out}"'
 
 
 def header_rows(place: Place, source: Path) -> list[Row]:
@@ -225,7 +250,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--build", type=Path, required=True, help="folder of the built programs")
     parser.add_argument("--scratch", type=Path, required=True, help="inputs and outputs; 20 GB")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=("load", "convert", "headers", "casts"))
+    parser.add_argument("--only", choices=("load", "convert", "rename", "headers", "casts"))
     return parser.parse_args()
 
 
@@ -238,11 +263,13 @@ def main() -> None:
     if options.only in (None, "load", "convert"):
         for name, arguments in CHECKPOINTS.items():
             source = place.make("make_ckpt.py", arguments, place.scratch / name)
-            if options.only != "convert":
+            if options.only in (None, "load"):
                 bench(f"Load, {name}", load_rows(place, source), load_ratios, options.rounds)
-            if options.only != "load":
+            if options.only in (None, "convert"):
                 rows = convert_rows(place, source)
                 bench(f"Convert, {name}", rows, convert_ratios, options.rounds)
+            if options.only in (None, "rename"):
+                bench(f"Rename, {name}", rename_rows(place, source), rename_ratios, options.rounds)
     if options.only in (None, "headers"):
         for name in HEADER_SETS:
             source = place.make("make_headers.py", [name], place.scratch / name)

@@ -72,6 +72,26 @@ void add_globs(CLI::App& app, const std::string& flag, std::vector<std::string>&
   app.add_option(flag, globs, meaning)->option_text("GLOB")->allow_extra_args(false);
 }
 
+/// As add_value, repeatable.
+void add_renames(CLI::App& app, Selection& selection) {
+  const auto accept = [&selection](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      try {
+        selection.renames.push_back(parse_rename(text));
+      } catch (const Error& error) {
+        throw Error(error.code(), fmt::format("--rename: {}", error.what()), error.next_step());
+      }
+    }
+  };
+  app.add_option_function<std::vector<std::string>>(
+         "--rename", accept,
+         "Replace the leftmost match of REGEX in each name by TEXT,\n"
+         "before any mapping; \\1 is a group's text, an empty TEXT\n"
+         "removes; repeatable, in order (default: none)")
+      ->option_text("REGEX=TEXT")
+      ->allow_extra_args(false);
+}
+
 }  // namespace
 
 RunOptions RunFlags::run_options(const Syscalls& calls) const {
@@ -103,6 +123,7 @@ void add_selection_flags(CLI::App& app, Selection& selection) {
             "Class that is to hold the model, such as LlavaModel\n"
             "(default: the first of config.json's architectures)",
             [&selection](const std::string& text) { selection.architecture = text; });
+  add_renames(app, selection);
   add_globs(app, "--include", selection.include,
             "Only targets whose name matches; repeatable (default: all)");
   add_globs(app, "--exclude", selection.exclude,
@@ -122,21 +143,24 @@ void add_selection_flags(CLI::App& app, Selection& selection) {
 
 void add_output_flags(CLI::App& app, OutputOptions& output) {
   add_value(app, "--max-shard-size", "SIZE",
-            "Most bytes of tensors in one file, such as 5GB or 4GiB\n"
+            "Fill files up to this size, in name order: 5GB, 4GiB\n"
             "(default: 50GB)",
             [&output](const std::string& text) {
               output.max_shard_bytes = parse_byte_size(text);
               output.max_shard_given = true;
             });
   add_value(app, "--layout-from", "DIR|INDEX",
-            "Copy the split into files of this checkpoint\n"
-            "(default: fill files by size, in name order)",
+            "Copy the split into files of this checkpoint (default:\n"
+            "the source's where the layout stays, else by size)",
             [&output](const std::string& text) { output.layout_from = text; });
   app.add_flag("--overwrite", output.overwrite,
                "Replace DST when it exists, in one step (default: refuse)");
   app.add_flag("--resume", output.resume,
                "Go on where a run that was killed stood\n"
                "(default: start afresh)");
+  app.add_flag("--checksums", output.checksums,
+               "Write a digest of each tensor to weightloom.checksums.json,\n"
+               "which verify checks (default: none)");
 }
 
 void add_run_flags(CLI::App& app, RunFlags& flags) {

@@ -36,6 +36,7 @@ std::string from_text(const PlanReport& plan) {
 
 std::string targets_text(const Conversion& conversion) {
   std::string text = fmt::to_string(conversion.program.targets().size());
+  if (conversion.renamed > 0) text += fmt::format(", {} renamed", conversion.renamed);
   if (conversion.deselected > 0) text += fmt::format(", {} left out", conversion.deselected);
   if (conversion.passed_through > 0) {
     text += fmt::format("; {} matched by no rule", count_text(conversion.passed_through, "tensor"));

@@ -57,7 +57,7 @@ class Execution {
     for (const Tile& tile : tiles_) progress_.bytes_total += bytes_of(tile);
     for (const Tile& tile : tiles_.first(first)) progress_.bytes_done += bytes_of(tile);
     for_each_item(options_.threads, first, tiles_.size(), options_.stop,
-                  [this](size_t worker, size_t item) { make(buffers_[worker], item); });
+                  [this](size_t worker, size_t item) { make_or_abandon(worker, item); });
     for (const WorkBuffer& buffer : buffers_) {
       statistics_.peak_working_bytes += buffer.size_bytes();
     }
@@ -69,6 +69,15 @@ class Execution {
     int64_t bytes = 0;
     for (const Piece& piece : tile.pieces) bytes += piece.end_bytes - piece.begin_bytes;
     return bytes;
+  }
+
+  void make_or_abandon(size_t worker, size_t item) {
+    try {
+      make(buffers_[worker], item);
+    } catch (...) {
+      sink_.abandon();
+      throw;
+    }
   }
 
   void make(WorkBuffer& buffer, size_t index) {

@@ -13,7 +13,9 @@
 
 #include "weightloom/base/file.h"
 #include "weightloom/execute/cast_findings_internal.h"
+#include "weightloom/execute/checksums.h"
 #include "weightloom/execute/executor.h"
+#include "weightloom/execute/hash_sink_internal.h"
 #include "weightloom/execute/source_files_internal.h"
 #include "weightloom/plan/compile.h"
 #include "weightloom/plan/conversion.h"
@@ -95,12 +97,17 @@ RunStatistics run_program(const Syscalls& calls, const CopyProgram& program, Til
   return execute(calls, program, tiles, 0, limits, sink, run);
 }
 
-/// Equal names and shapes: one layout. Dtypes say nothing of it.
-bool have_equal_specs(const Checkpoint& a, const Checkpoint& b) {
-  return std::equal(a.tensors().begin(), a.tensors().end(), b.tensors().begin(), b.tensors().end(),
-                    [](const StoredTensor& x, const StoredTensor& y) {
-                      return x.name == y.name && x.shape == y.shape;
-                    });
+/// True if A holds what B holds, once B is renamed. Dtypes say nothing of the layout.
+bool have_equal_specs(const Checkpoint& a, const Checkpoint& b, const std::vector<Rename>& renames,
+                      int threads) {
+  if (a.tensors().size() != b.tensors().size()) return false;
+  const RenamedNames renamed = apply_renames(renames, names_of(b), threads);
+  for (size_t i = 0; i < b.tensors().size(); ++i) {
+    const StoredTensor* other = renamed.names[i] ? a.find(*renamed.names[i]) : nullptr;
+    const StoredTensor& mine = b.tensors()[i];
+    if (other == nullptr || other->shape != mine.shape) return false;
+  }
+  return true;
 }
 
 /// A comparison of B, brought to A's layout, with A.
@@ -111,7 +118,9 @@ class Comparison {
       : calls_(calls), a_(a), b_(b), selection_(selection), registry_(registry), run_(run) {}
 
   VerifyReport compare() && {
-    if (!selection_.to && !have_equal_specs(a_, b_)) selection_.to = side_of_a();
+    if (!selection_.to && !have_equal_specs(a_, b_, selection_.renames, run_.threads)) {
+      selection_.to = side_of_a();
+    }
     Conversion conversion = plan_conversion(calls_, b_, selection_, registry_);
     if (conversion.is_refused(selection_.lenient)) {
       throw refusal_of(conversion.findings, selection_.lenient);
@@ -216,12 +225,21 @@ VerifyReport verify_readable(const Syscalls& calls, const Checkpoint& a, const R
   Selection as_is;
   as_is.mapping = "none";
   const Conversion conversion = plan_conversion(calls, a, as_is, Registry());
-  NullSink sink;
+  const std::optional<Checksums> checksums = read_checksums(calls, a);
+  NullSink nowhere;
+  HashSink sink(conversion.program,
+                std::vector<bool>(conversion.program.targets().size(), checksums.has_value()),
+                nowhere);
   VerifyReport report;
   run_program(calls, conversion.program, sink, run);
   report.tensors = static_cast<int64_t>(conversion.program.targets().size());
   report.bytes = conversion.program.target_bytes();
   report.findings = conversion.findings;
+  if (!checksums) return report;
+  report.has_checksums = true;
+  for (Finding& finding : compare_checksums(*checksums, a, sink.digests())) {
+    report.findings.push_back(std::move(finding));
+  }
   return report;
 }
 

@@ -26,16 +26,6 @@ bool has_errors(const std::vector<Finding>& findings) {
                      [](const Finding& finding) { return finding.severity == Severity::error; });
 }
 
-std::vector<NamedLayout> identity_leaves(std::span<const StoredTensor> tensors) {
-  std::vector<NamedLayout> leaves;
-  leaves.reserve(tensors.size());
-  for (const StoredTensor& tensor : tensors) {
-    const auto id = static_cast<SourceId>(leaves.size());
-    leaves.push_back({tensor.name, tensor.dtype, identity(id, tensor.shape)});
-  }
-  return leaves;
-}
-
 /// The relation of a record: hub tensors, and the runtime layouts that its mapping makes of them.
 struct RecordedForward {
   std::vector<NamedLayout> hub;  // identities
@@ -61,6 +51,7 @@ class Planner {
     append(result_.findings, choice_.findings);
     result_.mapping = choice_.label;
     rules_ = choice_.mapping;
+    rename_sources();
     resolve_sides();
     result_.metadata = {{"format", "pt"}};
     if (selection_.dtype) casts_.push_back({*selection_.dtype, selection_.keep_dtype});
@@ -76,15 +67,48 @@ class Planner {
   }
 
  private:
+  void rename_sources() {
+    const std::vector<std::string_view> names = names_of(source_);
+    RenamedNames renamed = apply_renames(selection_.renames, names, threads_);
+    append(result_.findings, std::move(renamed.findings));
+    names_ = std::move(renamed.names);
+    for (size_t i = 0; i < names.size(); ++i) result_.renamed += names_[i] != names[i] ? 1 : 0;
+  }
+
+  /// The source's tensors as they are, under their new names. One that lost its name to another
+  /// (which is refused) is left out.
+  std::vector<NamedLayout> leaves() const {
+    std::vector<NamedLayout> leaves;
+    leaves.reserve(names_.size());
+    for (size_t i = 0; i < names_.size(); ++i) {
+      const StoredTensor& tensor = source_.tensors()[i];
+      if (!names_[i]) continue;
+      leaves.push_back(
+          {*names_[i], tensor.dtype, identity(static_cast<SourceId>(i), tensor.shape)});
+    }
+    return leaves;
+  }
+
+  Side side_of_source() const {
+    std::vector<std::string_view> names;
+    names.reserve(names_.size());
+    for (const auto& name : names_) names.push_back(name ? std::string_view(*name) : "");
+    return detect_side(names, facts_, choice_.mapping);
+  }
+
   void resolve_sides() {
     result_.from = selection_.from;
     if (result_.from == Side::unknown) {
-      result_.from = detect_side(source_, facts_, choice_.mapping);
+      result_.from = side_of_source();
     }
     result_.to = selection_.to.value_or(result_.from);
     if (result_.from != Side::unknown || !selection_.to) return;
     if (choice_.mapping.empty()) {  // both sides have the same names
       result_.from = result_.to == Side::runtime ? Side::hub : Side::runtime;
+      return;
+    }
+    if (has_errors(result_.findings)) {  // renames went wrong: names are not what was meant
+      result_.from = result_.to;
       return;
     }
     throw Error(ErrorCode::usage,
@@ -98,8 +122,8 @@ class Planner {
 
   std::vector<NamedLayout> make_targets() {
     if (!converts()) {
-      result_.passed_through = static_cast<int64_t>(source_.tensors().size());
-      return identity_leaves(source_.tensors());
+      result_.passed_through = static_cast<int64_t>(source_.tensors().size()) - result_.renamed;
+      return leaves();
     }
     if (result_.to == Side::runtime) {
       if (choice_.with_legacy) rules_ = rules_.followed_by(registry_.legacy());
@@ -110,8 +134,8 @@ class Planner {
   }
 
   std::vector<NamedLayout> apply_rules(const Mapping& mapping) {
-    MappingResult applied = apply_mapping(mapping, identity_leaves(source_.tensors()), config(),
-                                          threads_, selection_.dtype.has_value());
+    MappingResult applied =
+        apply_mapping(mapping, leaves(), config(), threads_, selection_.dtype.has_value());
     append(result_.findings, std::move(applied.findings));
     result_.passed_through = applied.passed_through;
     fired_ = std::move(applied.fired);
@@ -160,8 +184,7 @@ class Planner {
     MappingResult forward = apply_mapping(mapping, targets, config(), threads_);
     std::unordered_map<std::string, const NamedLayout*> made;
     for (const NamedLayout& tensor : forward.tensors) made.emplace(tensor.name, &tensor);
-    const auto leaves = identity_leaves(source_.tensors());
-    for (const NamedLayout& leaf : leaves) {
+    for (const NamedLayout& leaf : leaves()) {
       const auto found = made.find(leaf.name);
       if (found != made.end() && is_same_layout(found->second->layout, leaf.layout)) continue;
       add_error("round_trip", leaf.name,
@@ -251,11 +274,13 @@ class Planner {
     Relation relation;
     for (const NamedLayout& hub : forward.hub) relation.sources.push_back(hub.layout.shape());
     relation.drops.resize(relation.sources.size());
-    for (const StoredTensor& tensor : source_.tensors()) {
-      const auto found = recorded.find(tensor.name);
+    for (size_t i = 0; i < names_.size(); ++i) {
+      const StoredTensor& tensor = source_.tensors()[i];
+      const std::string& name = names_[i].value_or(tensor.name);
+      const auto found = recorded.find(name);
       if (found == recorded.end()) {
-        add_error("not_in_record", tensor.name,
-                  fmt::format("tensor '{}' is not among those that {} says were made", tensor.name,
+        add_error("not_in_record", name,
+                  fmt::format("tensor '{}' is not among those that {} says were made", name,
                               kProvenanceName));
         continue;
       }
@@ -345,14 +370,17 @@ class Planner {
     return sources;
   }
 
-  /// The record that the output gets.
+  /// The record that the output gets. Of names changed by hand in a layout that stays nothing is
+  /// claimed.
   void record() {
-    if (!converts() && facts_.record && !selection_.is_partial()) {
+    const bool renames = !selection_.renames.empty();
+    if (!converts() && !selection_.is_partial()) keep_names();
+    if (!converts() && !renames && facts_.record && !selection_.is_partial()) {
       result_.provenance = *facts_.record;
       return record_cast();
     }
     Provenance& record = result_.provenance;
-    record.layout = std::string(to_string(result_.to));
+    record.layout = std::string(to_string(renames && !converts() ? Side::unknown : result_.to));
     record.mapping = rules_;
     record.config_json = facts_.config_json;
     for (size_t i = 0; i < fired_.size() && result_.to == Side::runtime; ++i) {
@@ -370,11 +398,41 @@ class Planner {
     if (changed) append(result_.provenance.casts, casts_);
   }
 
+  void keep_names() {
+    if (has_errors(result_.findings)) return;
+    for (const auto& name : names_) result_.kept_names.push_back(*name);
+  }
+
+  /// Puts the renames before the record's rules, so that the record leads from the
+  /// original names. False if one mapping cannot say both.
+  bool record_renames() {
+    if (selection_.renames.empty()) return true;
+    std::optional<Mapping> both = with_renames(selection_.renames, choice_.mapping);
+    if (!both || !leads_to_targets(*both)) return false;
+    Provenance& record = result_.provenance;
+    record.mapping = *std::move(both);
+    const auto added = static_cast<int64_t>(selection_.renames.size());
+    for (int64_t& place : record.fired) place += added;
+    for (int64_t i = added; i-- > 0;) record.fired.insert(record.fired.begin(), i);
+    return true;
+  }
+
+  /// True if `mapping` makes of the source's own names what the program makes.
+  bool leads_to_targets(const Mapping& mapping) const {
+    std::vector<NamedLayout> originals = leaves();
+    for (size_t i = 0; i < originals.size(); ++i) originals[i].name = source_.tensors()[i].name;
+    const MappingResult applied = apply_mapping(mapping, std::move(originals), config(), threads_);
+    if (has_errors(applied.findings)) return false;
+    return std::ranges::equal(applied.tensors, result_.program.targets(), {}, &NamedLayout::name,
+                              &ProgramTarget::name);
+  }
+
   /// The source's headers and index, verbatim, when its files hold exactly the tensors converted.
   void keep_originals() {
     size_t tensors = 0;
     for (const CheckpointFile& file : source_.files()) tensors += file.header.tensors().size();
-    if (tensors != source_.tensors().size()) return;
+    if (tensors != source_.tensors().size() || has_errors(result_.findings)) return;
+    if (!record_renames()) return;
     for (const CheckpointFile& file : source_.files()) {
       result_.provenance.files.push_back({file.name, file.header.json()});
     }
@@ -388,7 +446,8 @@ class Planner {
   const int threads_;
   SideFacts facts_;
   MappingChoice choice_;
-  Mapping rules_;  // what leads to the runtime side
+  Mapping rules_;                                  // what leads to the runtime side
+  std::vector<std::optional<std::string>> names_;  // of the source's tensors, renamed
   std::vector<int64_t> fired_;
   std::vector<CastRule> casts_;         // the caller's: one, or none
   std::vector<DType> recorded_dtypes_;  // of the original's tensors, going back by record

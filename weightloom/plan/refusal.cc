@@ -36,6 +36,10 @@ constexpr std::array kNextSteps = {
     NextStep{
         "companion_refused",
         "keep the tensors as they are with --to same; quantised weights are not converted yet"},
+    NextStep{"duplicate_target",
+             "change the --rename or the mapping that makes both, or leave one out of the source"},
+    NextStep{"rename_unmatched",
+             "correct the pattern (inspect shows the names), or leave that --rename out"},
     NextStep{"not_in_record", kLeaveRecord},
     NextStep{"round_trip", kLeaveRecord},
     NextStep{"inside_byte", "leave that tensor out with --exclude, or whole with other rules"},
