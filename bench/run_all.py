@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from measure import Row, measure
 
@@ -101,14 +102,13 @@ def convert_rows(place: Place, source: Path) -> list[Row]:
     convert = [place.program("weightloom"), "convert"]
     to_runtime = [*convert, source, out, "--to", "runtime", "--json"]
     to_hub = [*convert, runtime, out, "--to", "hub", "--json"]
-    copy = f'cp -r "{source}" "{out}" && sync -f "{out}"'
     if convert[0].exists() and not runtime.exists():
         Row("", [*convert, source, runtime, "--to", "runtime", "--quiet"], runtime).run()
     return [
         Row("convert --to runtime", to_runtime, out),
         Row("convert --to hub", to_hub, out),
         Row("convert, budget 256 MiB", [*to_runtime, "--memory-budget", "256MiB"], out),
-        Row("cp -r, sync -f", ["sh", "-c", copy], out),
+        Row("cp -r, sync -f", ["sh", "-c", copy_command(source, out)], out),
         Row("copy floor", [place.program("copy_floor"), source, out], out),
         Row(
             "from_pretrained, save_pretrained", place.script("peer_save.py", source, out), out, True
@@ -143,6 +143,32 @@ def read_ratio(row: Row) -> tuple[float, float]:
     return told["bytes_read"] / told["bytes_needed"], 1.01
 
 
+def rename_rows(place: Place, source: Path) -> list[Row]:
+    """Other names in the same files, durable: every tensor's, and those of one file alone."""
+    out = place.scratch / "out"
+    convert = [place.program("weightloom"), "convert", source, out, "--json"]
+    return [
+        Row("--rename of every tensor", [*convert, "--rename", "^=language_model."], out),
+        Row("--rename of one tensor", [*convert, "--rename", "^lm_head=head"], out),
+        Row("cp -r, sync -f", ["sh", "-c", copy_command(source, out)], out),
+    ]
+
+
+def rename_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
+    """Against a copy: a tenth where the filesystem moves the data by itself."""
+    copy, ratios = rows["cp -r, sync -f"], []
+    for name in ("--rename of every tensor", "--rename of one tensor"):
+        ours = rows[name]
+        limit = 0.1 if ours.json["files_copied"] > 0 else 1.1
+        ratios.append(at_most(f"{name} / cp, sync", ours.seconds / copy.seconds, limit))
+    return ratios
+
+
+def copy_command(source: Path, out: Path) -> str:
+    """What everyone does: a copy of the folder, on the disk when it ends."""
+    return f'cp -r "{source}" "{out}" && sync -f "{out}"'
+
+
 def header_rows(place: Place, source: Path) -> list[Row]:
     """Headers only, start of the process included."""
     command = place.program("weightloom")
@@ -161,6 +187,21 @@ def header_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
         ratios.append(at_most(f"{name} / header floor", ours.seconds / floor.seconds, 6))
         ratios.append(at_most(f"peak of {name} in MiB", ours.peak_rss_bytes / MIB, 600))
     return ratios
+
+
+def cast_rows(place: Place) -> list[Row]:
+    """One thread, from memory to memory."""
+    return [Row("cast_speed", [place.program("cast_speed")])]
+
+
+def cast_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
+    """Bytes read and written per second, against those of memcpy: the median of the rounds."""
+    found: dict[str, list[float]] = {}
+    for sample in rows["cast_speed"].samples:
+        for line in sample.output.splitlines():
+            source, target, _, _, ratio = line.split()
+            found.setdefault(f"{source} to {target} / memcpy", []).append(float(ratio))
+    return [at_least(text, median(ratios), 0.5) for text, ratios in found.items()]
 
 
 # ---- tables --------------------------------------------------------------------------------------
@@ -209,7 +250,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--build", type=Path, required=True, help="folder of the built programs")
     parser.add_argument("--scratch", type=Path, required=True, help="inputs and outputs; 20 GB")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=("load", "convert", "headers"))
+    parser.add_argument("--only", choices=("load", "convert", "rename", "headers", "casts"))
     return parser.parse_args()
 
 
@@ -219,18 +260,22 @@ def main() -> None:
     place = Place(options.build.resolve(), options.scratch.resolve())
     place.scratch.mkdir(parents=True, exist_ok=True)
     print(f"{os.cpu_count()} cores, {platform.system()} {platform.release()}")
-    if options.only != "headers":
+    if options.only in (None, "load", "convert"):
         for name, arguments in CHECKPOINTS.items():
             source = place.make("make_ckpt.py", arguments, place.scratch / name)
-            if options.only != "convert":
+            if options.only in (None, "load"):
                 bench(f"Load, {name}", load_rows(place, source), load_ratios, options.rounds)
-            if options.only != "load":
+            if options.only in (None, "convert"):
                 rows = convert_rows(place, source)
                 bench(f"Convert, {name}", rows, convert_ratios, options.rounds)
+            if options.only in (None, "rename"):
+                bench(f"Rename, {name}", rename_rows(place, source), rename_ratios, options.rounds)
     if options.only in (None, "headers"):
         for name in HEADER_SETS:
             source = place.make("make_headers.py", [name], place.scratch / name)
             bench(f"Headers, {name}", header_rows(place, source), header_ratios, options.rounds)
+    if options.only in (None, "casts"):
+        bench("Casts, one thread", cast_rows(place), cast_ratios, options.rounds)
     shutil.rmtree(place.scratch / "out", ignore_errors=True)
 
 

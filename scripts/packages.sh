@@ -7,7 +7,7 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 # To build and to run the C++ tests.
 weightloom_build_packages=(
   g++ cmake ninja-build ccache pkg-config
-  libsimdjson-dev nlohmann-json3-dev libpcre2-dev libcli11-dev libfmt-dev libhwy-dev
+  libsimdjson-dev nlohmann-json3-dev libpcre2-dev libcli11-dev libfmt-dev libhwy-dev libxxhash-dev
   libgtest-dev libgmock-dev
 )
 

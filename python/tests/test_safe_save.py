@@ -25,6 +25,7 @@ OLD = {f"layers.{i}.weight": f32(10 + i, (64, 64)) for i in range(8)}
 NEW = {f"layers.{i}.weight": f32(10 + i, (64, 64), add=1) for i in range(8)}
 TOTAL_BYTES = sum(len(t.data) for t in NEW.values())
 KEPT = {"adapter_model.safetensors": f32(30, (4,)), "model.fp16.safetensors": f32(31, (4,))}
+ONE_FILE = ("--max-shard-size", "1GB")
 TWO_SHARDS = ("--max-shard-size", "64KiB")
 INDEX = "model.safetensors.index.json"
 KILLS = 20
@@ -96,7 +97,7 @@ def test_old_shards_are_gone_and_others_files_are_kept(weightloom: Command, plac
 
 
 def test_no_old_index_stays_beside_one_new_file(weightloom: Command, place: Path) -> None:
-    overwrite(weightloom, place).done()
+    overwrite(weightloom, place, *ONE_FILE).done()
     target = place / "older_save"
     assert not (target / INDEX).exists()
     assert {p.name for p in target.glob("*.safetensors")} == {"model.safetensors", *KEPT}
@@ -107,7 +108,7 @@ def test_side_files_come_along_but_not_the_old_index(weightloom: Command, place:
     source = place / "new_values"
     (source / "config.json").write_text('{"model_type": "llama"}\n')
     (source / "tokenizer.json").write_text('{"vocab": {}}\n')
-    weightloom("convert", source, place / "out").done()
+    weightloom("convert", source, place / "out", *ONE_FILE).done()
     assert not (place / "out" / INDEX).exists()
     for name in ("config.json", "tokenizer.json"):
         assert (place / "out" / name).read_bytes() == (source / name).read_bytes()

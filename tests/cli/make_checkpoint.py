@@ -5,6 +5,7 @@ usage: make_checkpoint.py KIND PATH
   mixtral   a folder: one Mixtral layer of two experts in three shards, config.json, tokenizer.json
   holed     the same, but expert 1 has no w3
   single    a folder with one file and no config.json
+  floats    a file with an F32 matrix of ordinary and large values, an F32 bias and an I64 scalar
   odd       a file with names and shapes at the edge of the format
   pickled   a folder with pytorch_model.bin only
 """
@@ -81,6 +82,24 @@ def write_mixtral(folder: Path, tensors: Tensors) -> None:
     (folder / "tokenizer.json").write_text('{"version": "1.0"}\n')
 
 
+def write_floats(path: Path) -> None:
+    """Values by hand: 1.01 is rounded by every narrower type, 1e6 is beyond F16."""
+    rows = {
+        "a.weight": ("F32", [2, 3], struct.pack("<6f", 1.0, -2.5, 1.01, 1e6, -1e6, 65504.0)),
+        "router.bias": ("F32", [2], struct.pack("<2f", 0.1, 0.2)),
+        "step": ("I64", [], struct.pack("<q", -7)),
+    }
+    header = {}
+    data = b""
+    for name, (dtype, shape, content_bytes) in rows.items():
+        offsets = [len(data), len(data) + len(content_bytes)]
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+        data += content_bytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
 def make(kind: str, path: Path) -> None:
     """One checkpoint."""
     if kind == "mixtral":
@@ -92,6 +111,8 @@ def make(kind: str, path: Path) -> None:
     elif kind == "single":
         path.mkdir(parents=True)
         write_file(path / "model.safetensors", {"a.weight": ("F32", [2, 3]), "b": ("I64", [])})
+    elif kind == "floats":
+        write_floats(path)
     elif kind == "odd":
         names = {"a\x1b[31m": ("F32", [1]), "empty": ("F32", [0, 3]), "层.é": ("F32", [])}
         write_file(path, names)

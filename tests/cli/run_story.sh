@@ -36,6 +36,8 @@ make_checkpoint() { python3 "$here/make_checkpoint.py" "$@"; }
 hide_what_varies() {
   sed -E \
     -e 's/^(  (memory|time) +).*/\1#/' \
+    -e 's/, [0-9.]+ s, /, # s, /' \
+    -e 's/ copied by the kernel/ written/' \
     -e 's/^(  disk .* needed, ).* free/\1# free/' \
     -e 's/^( *"(seconds|peak_memory_bytes|disk_bytes_free)": )[0-9.e+-]+/\1#/'
 }

@@ -177,6 +177,18 @@ int FaultSyscalls::lock(int fd) const {
   return real_.lock(fd);
 }
 
+int64_t FaultSyscalls::copy_file_range(int from, int64_t from_offset, int to, int64_t to_offset,
+                                       int64_t size) const {
+  std::lock_guard lock(mutex_);
+  if (int error = count(CallKind::copy_file_range)) return error;
+  int64_t part = transfer_size(static_cast<size_t>(size));
+  if (part < 0) return part;
+  unsynced_->will_write(to);
+  int64_t copied = real_.copy_file_range(from, from_offset, to, to_offset, part);
+  if (copied > 0) unsynced_->did_write(to, to_offset, copied);
+  return copied;
+}
+
 int FaultSyscalls::fallocate(int fd, int64_t size) const {
   std::lock_guard lock(mutex_);
   if (int error = count(CallKind::fallocate)) return error;
@@ -266,6 +278,14 @@ int FaultSyscalls::link(const std::string& from, const std::string& to) const {
   return result;
 }
 
+int FaultSyscalls::link_followed(const std::string& from, const std::string& to) const {
+  std::lock_guard lock(mutex_);
+  if (int error = count(CallKind::link_followed)) return error;
+  int result = real_.link_followed(from, to);
+  if (result == 0) unsynced_->did_create(to);
+  return result;
+}
+
 int FaultSyscalls::rename(const std::string& from, const std::string& to) const {
   std::lock_guard lock(mutex_);
   if (int error = count(CallKind::rename)) return error;
@@ -295,6 +315,12 @@ int64_t FaultSyscalls::free_bytes(const std::string& path) const {
   std::lock_guard lock(mutex_);
   if (int error = count(CallKind::free_bytes)) return error;
   return real_.free_bytes(path);
+}
+
+int64_t FaultSyscalls::filesystem_type(const std::string& path) const {
+  std::lock_guard lock(mutex_);
+  if (int error = count(CallKind::filesystem_type)) return error;
+  return real_.filesystem_type(path);
 }
 
 }  // namespace weightloom

@@ -28,6 +28,7 @@ enum class CallKind {
   fdatasync,
   ftruncate,
   lock,
+  copy_file_range,
   fallocate,
   start_writeback,
   advise,
@@ -41,13 +42,15 @@ enum class CallKind {
   rmdir,
   unlink,
   link,
+  link_followed,
   rename,
   rename_new,
   exchange,
   free_bytes,
+  filesystem_type,
 };
 
-inline constexpr size_t kCallKindCount = 26;
+inline constexpr size_t kCallKindCount = 29;
 
 class UnsyncedState;
 
@@ -89,6 +92,8 @@ class FaultSyscalls final : public Syscalls {
   int fdatasync(int fd) const override;
   int ftruncate(int fd, int64_t size) const override;
   int lock(int fd) const override;
+  int64_t copy_file_range(int from, int64_t from_offset, int to, int64_t to_offset,
+                          int64_t size) const override;
   int fallocate(int fd, int64_t size) const override;
   int start_writeback(int fd, int64_t offset, int64_t size) const override;
   int advise(int fd, int64_t offset, int64_t size, int advice) const override;
@@ -102,10 +107,12 @@ class FaultSyscalls final : public Syscalls {
   int rmdir(const std::string& path) const override;
   int unlink(const std::string& path) const override;
   int link(const std::string& from, const std::string& to) const override;
+  int link_followed(const std::string& from, const std::string& to) const override;
   int rename(const std::string& from, const std::string& to) const override;
   int rename_new(const std::string& from, const std::string& to) const override;
   int exchange(const std::string& a, const std::string& b) const override;
   int64_t free_bytes(const std::string& path) const override;
+  int64_t filesystem_type(const std::string& path) const override;
 
  private:
   /// Counts a call; the -errno to fail it with, or 0.

@@ -94,6 +94,12 @@ bool has_no_locks(int result) {
          result == -EINVAL;
 }
 
+/// What the kernel answers when it does not move bytes between two files, whatever the reason.
+bool cannot_copy(int64_t result) {
+  return result == -EXDEV || result == -EOPNOTSUPP || result == -ENOSYS || result == -EINVAL ||
+         result == -EPERM || result == -ETXTBSY;
+}
+
 int64_t total_size(std::span<const std::span<std::byte>> buffers) {
   size_t total = 0;
   for (const auto& buffer : buffers) total += buffer.size();
@@ -213,6 +219,16 @@ size_t File::write_direct_at(std::span<const std::byte> buffer, int64_t offset) 
   if (count == -EINVAL) return 0;
   check(count, fmt::format("write {} bytes at offset {}", buffer.size(), offset), path_);
   return static_cast<size_t>(count);
+}
+
+std::optional<int64_t> File::copy_from(const File& source, int64_t source_offset, int64_t offset,
+                                       int64_t size_bytes) const {
+  const int64_t count = retry(
+      [&] { return calls_->copy_file_range(source.fd_, source_offset, fd_, offset, size_bytes); });
+  if (cannot_copy(count)) return std::nullopt;
+  check(count, fmt::format("copy {} bytes to offset {}", size_bytes, offset), path_);
+  if (count == 0) throw ended_early(source.path_, source_offset, size_bytes, size_bytes);
+  return count;
 }
 
 void File::truncate(int64_t size_bytes) const {

@@ -60,6 +60,11 @@ class File {
   /// One write of a file opened by open_direct: how many bytes it took, 0 where the filesystem
   /// refuses the alignment of buffer, offset or size. Errors: no_space, io.
   size_t write_direct_at(std::span<const std::byte> buffer, int64_t offset) const;
+  /// Lets the kernel move up to `size_bytes` from another file into this one, in one call: how many
+  /// it moved; nothing where it cannot between these two files. Errors: no_space; io, also if the
+  /// source ends before.
+  std::optional<int64_t> copy_from(const File& source, int64_t source_offset, int64_t offset,
+                                   int64_t size_bytes) const;
   void truncate(int64_t size_bytes) const;  ///< Sets the size. Errors: no_space, io.
   /// Reserves `size_bytes`; where the filesystem cannot, only sets the size.
   void allocate(int64_t size_bytes) const;

@@ -40,6 +40,46 @@ TEST(File, ReadsAndWritesWholeUnderShortAndInterruptedTransfers) {
   }
 }
 
+TEST(File, LetsTheKernelCopyRanges) {
+  TemporaryFolder folder;
+  write_whole_file(system_calls(), folder / "from", "0123456789");
+  write_whole_file(system_calls(), folder / "to", "abcdefghij");
+  const File from = File::open_read(system_calls(), folder / "from");
+  const File to = File::open_write(system_calls(), folder / "to");
+  EXPECT_EQ(to.copy_from(from, 2, 5, 3), 3);
+  EXPECT_EQ(read_whole_file(system_calls(), folder / "to"), "abcde234ij");
+  const auto error = refusal_of([&] { to.copy_from(from, 10, 0, 4); });
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->what(), HasSubstr("the file ends at byte 10, but bytes [10, 14) are needed"));
+}
+
+TEST(File, TellsACopyThatTheKernelRefusesFromOneThatFails) {
+  TemporaryFolder folder;
+  write_whole_file(system_calls(), folder / "from", "0123456789");
+  for (int refusal : {EXDEV, EOPNOTSUPP, EINVAL, ENOSYS}) {
+    FaultSyscalls calls;
+    calls.fail_every(CallKind::copy_file_range, refusal);
+    const File from = File::open_read(calls, folder / "from");
+    EXPECT_EQ(File::create(calls, folder / "to").copy_from(from, 0, 0, 4), std::nullopt);
+  }
+  FaultSyscalls calls;
+  calls.fail_every(CallKind::copy_file_range, ENOSPC);
+  const File from = File::open_read(calls, folder / "from");
+  const File to = File::create(calls, folder / "to");
+  EXPECT_EQ(refusal_of([&] { to.copy_from(from, 0, 0, 4); }).value().code(), ErrorCode::no_space);
+}
+
+TEST(Syscalls, LinkFollowedLinksTheFileBehindASymbolicLink) {
+  TemporaryFolder folder;
+  write_whole_file(system_calls(), folder / "blob", "data");
+  ASSERT_EQ(::symlink("blob", (folder / "name").c_str()), 0);
+  EXPECT_EQ(system_calls().link_followed(folder / "name", folder / "linked"), 0);
+  const StatResult linked = system_calls().lstat(folder / "linked");
+  EXPECT_EQ(linked.status.kind, FileKind::file);
+  EXPECT_EQ(linked.status.inode, system_calls().lstat(folder / "blob").status.inode);
+  EXPECT_EQ(system_calls().link_followed(folder / "none", folder / "x"), -ENOENT);
+}
+
 TEST(File, ScattersConsecutiveBytesIntoBuffersOfAnySizes) {
   TemporaryFolder folder;
   write_whole_file(system_calls(), folder / "f", "0123456789");

@@ -30,6 +30,10 @@ class ForwardingSyscalls : public Syscalls {
   int fdatasync(int fd) const override { return real_.fdatasync(fd); }
   int ftruncate(int fd, int64_t size) const override { return real_.ftruncate(fd, size); }
   int lock(int fd) const override { return real_.lock(fd); }
+  int64_t copy_file_range(int from, int64_t from_offset, int to, int64_t to_offset,
+                          int64_t size) const override {
+    return real_.copy_file_range(from, from_offset, to, to_offset, size);
+  }
   int fallocate(int fd, int64_t size) const override { return real_.fallocate(fd, size); }
   int start_writeback(int fd, int64_t offset, int64_t size) const override {
     return real_.start_writeback(fd, offset, size);
@@ -49,6 +53,9 @@ class ForwardingSyscalls : public Syscalls {
   int link(const std::string& from, const std::string& to) const override {
     return real_.link(from, to);
   }
+  int link_followed(const std::string& from, const std::string& to) const override {
+    return real_.link_followed(from, to);
+  }
   int rename(const std::string& from, const std::string& to) const override {
     return real_.rename(from, to);
   }
@@ -59,18 +66,22 @@ class ForwardingSyscalls : public Syscalls {
     return real_.exchange(a, b);
   }
   int64_t free_bytes(const std::string& path) const override { return real_.free_bytes(path); }
+  int64_t filesystem_type(const std::string& path) const override {
+    return real_.filesystem_type(path);
+  }
 
  private:
   const Syscalls& real_;
 };
 
-/// Waits for no disk: a test that runs thousands of conversions leaves it to FaultSyscalls to keep
-/// account of what would be durable.
+/// Waits for no disk, and says it is ext4 whatever it is: a test that runs thousands of conversions
+/// leaves it to FaultSyscalls to keep account of what would be durable.
 class UnsyncedSyscalls final : public ForwardingSyscalls {
  public:
   int fsync(int) const override { return 0; }
   int fdatasync(int) const override { return 0; }
   int start_writeback(int, int64_t, int64_t) const override { return 0; }
+  int64_t filesystem_type(const std::string&) const override { return 0xEF53; }
 };
 
 }  // namespace weightloom

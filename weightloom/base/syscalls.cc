@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -67,6 +68,11 @@ class SystemCalls final : public Syscalls {
   int ftruncate(int fd, int64_t size) const override {
     return result_or_errno(::ftruncate(fd, size));
   }
+  int64_t copy_file_range(int from, int64_t from_offset, int to, int64_t to_offset,
+                          int64_t size) const override {
+    return result_or_errno(
+        ::copy_file_range(from, &from_offset, to, &to_offset, static_cast<size_t>(size), 0));
+  }
   int lock(int fd) const override { return result_or_errno(::flock(fd, LOCK_EX | LOCK_NB)); }
   int fallocate(int fd, int64_t size) const override {
     return result_or_errno(::fallocate(fd, 0, 0, size));
@@ -116,6 +122,10 @@ class SystemCalls final : public Syscalls {
   int link(const std::string& from, const std::string& to) const override {
     return result_or_errno(::link(from.c_str(), to.c_str()));
   }
+  int link_followed(const std::string& from, const std::string& to) const override {
+    return result_or_errno(
+        ::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW));
+  }
   int rename(const std::string& from, const std::string& to) const override {
     return result_or_errno(::rename(from.c_str(), to.c_str()));
   }
@@ -125,6 +135,11 @@ class SystemCalls final : public Syscalls {
   }
   int exchange(const std::string& a, const std::string& b) const override {
     return result_or_errno(::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE));
+  }
+  int64_t filesystem_type(const std::string& path) const override {
+    struct statfs found = {};
+    if (::statfs(path.c_str(), &found) < 0) return -errno;
+    return found.f_type;
   }
   int64_t free_bytes(const std::string& path) const override {
     struct statvfs found = {};

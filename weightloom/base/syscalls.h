@@ -70,6 +70,9 @@ class Syscalls {
   virtual int ftruncate(int fd, int64_t size) const = 0;  ///< ftruncate(2).
   /// flock(2) for this descriptor alone, without waiting: -EWOULDBLOCK while another one holds it.
   virtual int lock(int fd) const = 0;
+  /// copy_file_range(2): the kernel moves bytes from one file to another; how many.
+  virtual int64_t copy_file_range(int from, int64_t from_offset, int to, int64_t to_offset,
+                                  int64_t size) const = 0;
   /// posix_fallocate without its slow emulation: -EOPNOTSUPP where the filesystem has none.
   virtual int fallocate(int fd, int64_t size) const = 0;
   /// Starts writeback of a range; a hint.
@@ -93,6 +96,8 @@ class Syscalls {
   virtual int unlink(const std::string& path) const = 0;  ///< unlink(2).
   /// link(2): a second name for a file; a symbolic link is linked as such.
   virtual int link(const std::string& from, const std::string& to) const = 0;
+  /// As link; where `from` is a symbolic link, of the file that it leads to.
+  virtual int link_followed(const std::string& from, const std::string& to) const = 0;
   /// rename(2): replaces `to`.
   virtual int rename(const std::string& from, const std::string& to) const = 0;
   /// renameat2 with RENAME_NOREPLACE: -EEXIST when `to` exists.
@@ -101,6 +106,8 @@ class Syscalls {
   virtual int exchange(const std::string& a, const std::string& b) const = 0;
   /// Bytes free to this process on the filesystem that holds `path`, or -errno.
   virtual int64_t free_bytes(const std::string& path) const = 0;
+  /// Of what kind the filesystem that holds `path` is: f_type of statfs(2), or -errno.
+  virtual int64_t filesystem_type(const std::string& path) const = 0;
 };
 
 /// The operating system itself. Stateless.

@@ -10,6 +10,7 @@
 
 #include "weightloom/base/byte_size.h"
 #include "weightloom/base/error.h"
+#include "weightloom/codec/cast.h"
 #include "weightloom/execute/budget.h"
 
 namespace weightloom::cli {
@@ -48,6 +49,13 @@ std::optional<Side> parse_to(const std::string& text) {
   throw wrong_word(text, "same, hub, runtime");
 }
 
+std::optional<DType> parse_wanted_dtype(const std::string& text) {
+  if (text == "keep") return std::nullopt;
+  const auto dtype = parse_dtype(text);
+  if (dtype && is_castable(*dtype)) return dtype;
+  throw wrong_word(text, "keep, BF16, F16, F32, F64");
+}
+
 int parse_threads(const std::string& text) {
   int threads = 0;
   const char* end = text.data() + text.size();
@@ -62,6 +70,26 @@ void add_globs(CLI::App& app, const std::string& flag, std::vector<std::string>&
                const std::string& meaning) {
   // Without extra arguments one flag takes one value, and "[ab]" is a glob, not a list.
   app.add_option(flag, globs, meaning)->option_text("GLOB")->allow_extra_args(false);
+}
+
+/// As add_value, repeatable.
+void add_renames(CLI::App& app, Selection& selection) {
+  const auto accept = [&selection](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      try {
+        selection.renames.push_back(parse_rename(text));
+      } catch (const Error& error) {
+        throw Error(error.code(), fmt::format("--rename: {}", error.what()), error.next_step());
+      }
+    }
+  };
+  app.add_option_function<std::vector<std::string>>(
+         "--rename", accept,
+         "Replace the leftmost match of REGEX in each name by TEXT,\n"
+         "before any mapping; \\1 is a group's text, an empty TEXT\n"
+         "removes; repeatable, in order (default: none)")
+      ->option_text("REGEX=TEXT")
+      ->allow_extra_args(false);
 }
 
 }  // namespace
@@ -95,11 +123,19 @@ void add_selection_flags(CLI::App& app, Selection& selection) {
             "Class that is to hold the model, such as LlavaModel\n"
             "(default: the first of config.json's architectures)",
             [&selection](const std::string& text) { selection.architecture = text; });
+  add_renames(app, selection);
   add_globs(app, "--include", selection.include,
             "Only targets whose name matches; repeatable (default: all)");
   add_globs(app, "--exclude", selection.exclude,
             "No targets whose name matches; repeatable, wins over\n"
             "--include (default: none)");
+  add_value(app, "--dtype", "keep|BF16|F16|F32|F64",
+            "Cast floating-point targets of 16 bits and more, to nearest\n"
+            "even (default: keep)",
+            [&selection](const std::string& text) { selection.dtype = parse_wanted_dtype(text); });
+  add_globs(app, "--keep-dtype", selection.keep_dtype,
+            "No cast of targets whose name matches; repeatable\n"
+            "(default: none)");
   app.add_flag("--lenient", selection.lenient,
                "Let pass source tensors that no target uses\n"
                "(default: refuse)");
@@ -107,21 +143,24 @@ void add_selection_flags(CLI::App& app, Selection& selection) {
 
 void add_output_flags(CLI::App& app, OutputOptions& output) {
   add_value(app, "--max-shard-size", "SIZE",
-            "Most bytes of tensors in one file, such as 5GB or 4GiB\n"
+            "Fill files up to this size, in name order: 5GB, 4GiB\n"
             "(default: 50GB)",
             [&output](const std::string& text) {
               output.max_shard_bytes = parse_byte_size(text);
               output.max_shard_given = true;
             });
   add_value(app, "--layout-from", "DIR|INDEX",
-            "Copy the split into files of this checkpoint\n"
-            "(default: fill files by size, in name order)",
+            "Copy the split into files of this checkpoint (default:\n"
+            "the source's where the layout stays, else by size)",
             [&output](const std::string& text) { output.layout_from = text; });
   app.add_flag("--overwrite", output.overwrite,
                "Replace DST when it exists, in one step (default: refuse)");
   app.add_flag("--resume", output.resume,
                "Go on where a run that was killed stood\n"
                "(default: start afresh)");
+  app.add_flag("--checksums", output.checksums,
+               "Write a digest of each tensor to weightloom.checksums.json,\n"
+               "which verify checks (default: none)");
 }
 
 void add_run_flags(CLI::App& app, RunFlags& flags) {

@@ -30,9 +30,10 @@ struct PrintFlags {
 /// A positional path that must be given.
 void add_path(CLI::App& app, const std::string& name, std::string& path,
               const std::string& meaning);
-/// --from --to --mapping --architecture --include --exclude --lenient.
+/// --from --to --mapping --architecture --rename --include --exclude --dtype --keep-dtype
+/// --lenient.
 void add_selection_flags(CLI::App& app, Selection& selection);
-/// --max-shard-size --layout-from --overwrite --resume.
+/// --max-shard-size --layout-from --overwrite --resume --checksums.
 void add_output_flags(CLI::App& app, OutputOptions& output);
 /// --memory-budget --threads.
 void add_run_flags(CLI::App& app, RunFlags& flags);

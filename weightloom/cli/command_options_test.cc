@@ -59,6 +59,15 @@ TEST(CommandOptionsTest, SelectionFlags) {
   EXPECT_TRUE(selection.lenient);
 }
 
+TEST(CommandOptionsTest, DTypeFlags) {
+  const Selection selection =
+      parse({"p", "--dtype", "BF16", "--keep-dtype", "*.gate.*", "--keep-dtype", "b"}).selection;
+  EXPECT_EQ(selection.dtype, DType::BF16);
+  EXPECT_THAT(selection.keep_dtype, ElementsAre("*.gate.*", "b"));
+  EXPECT_EQ(parse({"p", "--dtype", "keep"}).selection.dtype, std::nullopt);
+  EXPECT_EQ(parse({"p"}).selection.dtype, std::nullopt);
+}
+
 TEST(CommandOptionsTest, AGlobFlagTakesOneValueAndRepeats) {
   const Flags flags = parse({"--include", "a*", "path", "--include", "[bc]", "--exclude", "[b,c]"});
   EXPECT_EQ(flags.path, "path");
@@ -89,6 +98,8 @@ TEST(CommandOptionsTest, AWrongValueNamesItsFlag) {
   for (const auto& [flag, value] :
        std::vector<std::pair<std::string, std::string>>{{"--to", "nowhere"},
                                                         {"--from", "same"},
+                                                        {"--dtype", "I32"},
+                                                        {"--dtype", "bfloat16"},
                                                         {"--threads", "0"},
                                                         {"--threads", "2x"},
                                                         {"--max-shard-size", "lots"},

@@ -14,10 +14,10 @@
 #include "weightloom/base/byte_size.h"
 #include "weightloom/cli/command_options.h"
 #include "weightloom/cli/finding_output.h"
-#include "weightloom/cli/interrupt.h"
 #include "weightloom/cli/json_output.h"
 #include "weightloom/cli/quantity.h"
 #include "weightloom/cli/table.h"
+#include "weightloom/cli/watched_run.h"
 #include "weightloom/execute/budget.h"
 #include "weightloom/execute/diff.h"
 
@@ -165,14 +165,8 @@ class DiffCommand : public Command {
   DiffReport compare(const CommandContext& context) const {
     const Checkpoint a = Checkpoint::open(context.calls, a_, default_threads());
     const Checkpoint b = Checkpoint::open(context.calls, b_, default_threads());
-    const InterruptWatch interrupt;
-    ProgressBar bar(context.calls, context.err);
-    RunOptions options = run_.run_options(context.calls);
-    options.stop = interrupt.token();
-    if (!print_.quiet && !print_.json) {
-      options.progress = [&bar](const Progress& progress) { bar.update(progress); };
-    }
-    return diff(context.calls, a, b, selection_, Registry::built_in(), options);
+    const WatchedRun watched(context.calls, context.err, run_, print_);
+    return diff(context.calls, a, b, selection_, Registry::built_in(), watched.options());
   }
 
   std::string text_of(const DiffReport& report, const Terminal& on) const {

@@ -68,9 +68,8 @@ PlanReport make_plan(const Syscalls& calls, const Checkpoint& source, const Sele
   plan.peak_memory_bytes = plan.cost.working_memory_bytes + resident_bytes(calls);
   // A refused conversion has no files; what its sound targets take is the nearest there is.
   plan.disk_bytes_needed =
-      plan.is_refused()
-          ? plan.cost.bytes_written
-          : output_layout(calls, plan.conversion, "out", OutputOptions{}).total_file_bytes();
+      plan.is_refused() ? plan.cost.bytes_written
+                        : disk_bytes_needed(calls, source, plan.conversion, "out", OutputOptions{});
   plan.disk_bytes_free = free_bytes_at(calls, source.folder());
   return plan;
 }

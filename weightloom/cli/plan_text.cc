@@ -36,11 +36,21 @@ std::string from_text(const PlanReport& plan) {
 
 std::string targets_text(const Conversion& conversion) {
   std::string text = fmt::to_string(conversion.program.targets().size());
+  if (conversion.renamed > 0) text += fmt::format(", {} renamed", conversion.renamed);
   if (conversion.deselected > 0) text += fmt::format(", {} left out", conversion.deselected);
   if (conversion.passed_through > 0) {
     text += fmt::format("; {} matched by no rule", count_text(conversion.passed_through, "tensor"));
   }
   return text;
+}
+
+/// "3 targets to BF16", or nothing where no dtype changes.
+std::string casts_text(const Conversion& conversion) {
+  const auto targets = conversion.program.targets();
+  const auto count = std::count_if(targets.begin(), targets.end(),
+                                   [](const ProgramTarget& target) { return target.has_casts; });
+  if (count == 0 || !conversion.dtype) return "";
+  return fmt::format("{} to {}", count_text(count, "target"), to_string(*conversion.dtype));
 }
 
 std::string disk_text(const PlanReport& plan) {
@@ -56,6 +66,8 @@ std::string summary_text(const PlanReport& plan) {
   table.add({"from", from_text(plan)});
   table.add({"to", printable(to_text(plan.conversion))});
   table.add({"targets", targets_text(plan.conversion)});
+  const std::string casts = casts_text(plan.conversion);
+  if (!casts.empty()) table.add({"casts", casts});
   table.add({"needed", format_byte_size(cost.bytes_needed)});
   table.add({"read", fmt::format("{} from {} (×{:.2f})", format_byte_size(cost.bytes_read),
                                  count_text(cost.files, "file"), cost.amplification())});
@@ -67,8 +79,8 @@ std::string summary_text(const PlanReport& plan) {
   return table.text(2);
 }
 
-bool keeps_its_name(const ProgramTarget& target, const std::vector<std::string_view>& sources) {
-  return sources.size() == 1 && sources.front() == target.name;
+bool stays_as_it_is(const ProgramTarget& target, const std::vector<std::string_view>& sources) {
+  return !target.has_casts && sources.size() == 1 && sources.front() == target.name;
 }
 
 std::string group_text(const TensorGroup& group) {
@@ -82,13 +94,13 @@ std::string group_text(const TensorGroup& group) {
   return text;
 }
 
-/// What becomes of names, folded.
+/// What becomes of names and dtypes, folded.
 std::string names_text(const CopyProgram& program) {
   TensorGroups changed;
   int64_t kept = 0;
   for (const ProgramTarget& target : program.targets()) {
     const auto sources = source_names(program, target);
-    if (keeps_its_name(target, sources)) {
+    if (stays_as_it_is(target, sources)) {
       ++kept;
     } else {
       changed.add(target.name, target.dtype, target.shape, target.size_bytes, sources);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -10,9 +11,9 @@
 #include "weightloom/base/error.h"
 #include "weightloom/cli/command_options.h"
 #include "weightloom/cli/finding_output.h"
-#include "weightloom/cli/interrupt.h"
 #include "weightloom/cli/json_output.h"
 #include "weightloom/cli/quantity.h"
+#include "weightloom/cli/watched_run.h"
 #include "weightloom/execute/budget.h"
 #include "weightloom/execute/verify.h"
 #include "weightloom/plan/compile.h"
@@ -60,14 +61,18 @@ class VerifyCommand : public Command {
   std::string summary() const override {
     return "Is a checkpoint whole; are two the same, whatever their layouts\n"
            "\n"
-           "A alone: headers and index agree, and every byte of data can be read. A and B: B is\n"
-           "brought to A's layout and compared bit for bit; --from says which layout B is in.\n"
+           "A alone: headers and index agree, and every byte of data can be read; where\n"
+           "weightloom.checksums.json stands in it, every tensor has its digest. A and B: B is\n"
+           "brought to A's layout and compared bit for bit; --from says which layout B is in, and\n"
+           "--rename changes B's names first.\n"
+           "With --dtype B is cast too: give the checkpoint that was cast as A, its source as B.\n"
            "Ends with 1 on errors or differences.\n";
   }
   std::string examples() const override {
     return "Examples:\n"
            "  weightloom verify Mixtral-8x7B\n"
            "  weightloom verify Mixtral-8x7B Mixtral-8x7B-runtime\n"
+           "  weightloom verify Mixtral-8x7B-bf16 Mixtral-8x7B --dtype BF16\n"
            "  weightloom verify Mixtral-8x7B other --include '*.layers.0.*' --json";
   }
 
@@ -93,16 +98,10 @@ class VerifyCommand : public Command {
  private:
   VerifyReport verify(const CommandContext& context) const {
     const Checkpoint a = Checkpoint::open(context.calls, a_, default_threads());
-    const InterruptWatch interrupt;
-    ProgressBar bar(context.calls, context.err);
-    RunOptions options = run_.run_options(context.calls);
-    options.stop = interrupt.token();
-    if (!print_.quiet && !print_.json) {
-      options.progress = [&bar](const Progress& progress) { bar.update(progress); };
-    }
-    if (b_.empty()) return verify_readable(context.calls, a, options);
+    const WatchedRun watched(context.calls, context.err, run_, print_);
+    if (b_.empty()) return verify_readable(context.calls, a, watched.options());
     const Checkpoint b = Checkpoint::open(context.calls, b_, default_threads());
-    return verify_equal(context.calls, a, b, selection_, Registry::built_in(), options);
+    return verify_equal(context.calls, a, b, selection_, Registry::built_in(), watched.options());
   }
 
   bool has_refusals(const VerifyReport& report) const {
@@ -128,9 +127,10 @@ class VerifyCommand : public Command {
                                      amount_text(report));
       return styled(on, Style::red, printable(what)) + "\n";
     }
-    const std::string what = b_.empty()
-                                 ? fmt::format("{} is whole: headers, index and data agree", a_)
-                                 : fmt::format("{} and {} are equal bit for bit", a_, b_);
+    const std::string_view agreeing =
+        report.has_checksums ? "headers, index, data and checksums" : "headers, index and data";
+    const std::string what = b_.empty() ? fmt::format("{} is whole: {} agree", a_, agreeing)
+                                        : fmt::format("{} and {} are equal bit for bit", a_, b_);
     return fmt::format("{} ({})\n", styled(on, Style::green, printable(what)), amount_text(report));
   }
 

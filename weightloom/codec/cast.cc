@@ -4,7 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "weightloom/codec/float_format.h"
+#include "weightloom/codec/float_format_internal.h"
 
 // Highway compiles the rest of this file once per instruction set and chooses at the first call.
 #undef HWY_TARGET_INCLUDE

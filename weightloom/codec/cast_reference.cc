@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "weightloom/codec/float_format.h"
+#include "weightloom/codec/float_format_internal.h"
 
 namespace weightloom {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "weightloom/base/dtype.h"
 #include "weightloom/codec/cast_reference.h"
-#include "weightloom/codec/float_format.h"
+#include "weightloom/codec/float_format_internal.h"
 
 namespace weightloom::testing {
 

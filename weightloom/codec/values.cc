@@ -11,7 +11,7 @@
 
 #include "weightloom/base/error.h"
 #include "weightloom/codec/cast.h"
-#include "weightloom/codec/float_format.h"
+#include "weightloom/codec/float_format_internal.h"
 
 namespace weightloom {
 namespace {

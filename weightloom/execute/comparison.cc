@@ -8,12 +8,17 @@
 namespace weightloom {
 namespace {
 
-/// Equal names and shapes: one layout. Dtypes say nothing of it.
-bool have_equal_specs(const Checkpoint& a, const Checkpoint& b) {
-  return std::equal(a.tensors().begin(), a.tensors().end(), b.tensors().begin(), b.tensors().end(),
-                    [](const StoredTensor& x, const StoredTensor& y) {
-                      return x.name == y.name && x.shape == y.shape;
-                    });
+/// True if A holds what B holds, once B is renamed. Dtypes say nothing of the layout.
+bool have_equal_specs(const Checkpoint& a, const Checkpoint& b, const std::vector<Rename>& renames,
+                      int threads) {
+  if (a.tensors().size() != b.tensors().size()) return false;
+  const RenamedNames renamed = apply_renames(renames, names_of(b), threads);
+  for (size_t i = 0; i < b.tensors().size(); ++i) {
+    const StoredTensor* other = renamed.names[i] ? a.find(*renamed.names[i]) : nullptr;
+    const StoredTensor& mine = b.tensors()[i];
+    if (other == nullptr || other->shape != mine.shape) return false;
+  }
+  return true;
 }
 
 /// Nothing when A's side cannot be told: then names are compared as they are.
@@ -42,8 +47,8 @@ std::vector<ProgramFile> files_of(const Checkpoint& checkpoint) {
 }
 
 Conversion bring_to_layout_of(const Syscalls& calls, const Checkpoint& a, const Checkpoint& b,
-                              Selection selection, const Registry& registry) {
-  if (!selection.to && !have_equal_specs(a, b)) {
+                              Selection selection, const Registry& registry, int threads) {
+  if (!selection.to && !have_equal_specs(a, b, selection.renames, threads)) {
     selection.to = side_of_a(calls, a, b, selection, registry);
   }
   Conversion conversion = plan_conversion(calls, b, selection, registry);

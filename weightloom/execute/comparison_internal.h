@@ -18,7 +18,7 @@ std::vector<ProgramFile> files_of(const Checkpoint& checkpoint);
 /// where that cannot be told or names and shapes are equal already, B as it is.
 /// Errors: plan if B cannot be brought there, and those of plan_conversion.
 Conversion bring_to_layout_of(const Syscalls& calls, const Checkpoint& a, const Checkpoint& b,
-                              Selection selection, const Registry& registry);
+                              Selection selection, const Registry& registry, int threads);
 
 /// Runs a program with a space for each target; tiles are cut between elements.
 RunStatistics run_targets_apart(const Syscalls& calls, const CopyProgram& program, TileSink& sink,

@@ -2,17 +2,21 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "weightloom/base/byte_size.h"
 #include "weightloom/base/hash.h"
+#include "weightloom/execute/cast_findings_internal.h"
+#include "weightloom/execute/checksums.h"
 #include "weightloom/execute/executor.h"
 #include "weightloom/execute/file_sink_internal.h"
-#include "weightloom/execute/side_files_internal.h"
+#include "weightloom/execute/hash_sink_internal.h"
+#include "weightloom/execute/output_files_internal.h"
+#include "weightloom/execute/output_folder_internal.h"
 #include "weightloom/execute/work_folder_internal.h"
+#include "weightloom/plan/compile.h"
 #include "weightloom/plan/cost.h"
 #include "weightloom/plan/dump.h"
 #include "weightloom/plan/schedule.h"
@@ -23,60 +27,9 @@ namespace {
 // Beyond the tensor files: index, record, config, tokenizer, folders.
 constexpr int64_t kSideFileAllowanceBytes = int64_t{1} << 20;
 
-bool is_single_file(const std::string& destination) {
-  return destination.ends_with(".safetensors");
-}
-
 std::string without_trailing_slash(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   return path;
-}
-
-std::vector<TensorSpec> specs_of(const CopyProgram& program) {
-  std::vector<TensorSpec> specs;
-  specs.reserve(program.targets().size());
-  for (const ProgramTarget& target : program.targets()) {
-    specs.push_back({target.name, target.dtype, target.shape});
-  }
-  return specs;
-}
-
-Index index_to_copy(const Syscalls& calls, const std::string& path) {
-  if (path.ends_with(".json")) return parse_index(read_whole_file(calls, path), path);
-  const Checkpoint like = Checkpoint::open(calls, path);
-  if (like.index()) return parse_index(like.index()->second, like.index()->first);
-  Index index;
-  for (const StoredTensor& tensor : like.tensors()) {
-    index.weight_map.emplace_back(tensor.name, like.files()[static_cast<size_t>(tensor.file)].name);
-  }
-  return index;
-}
-
-std::vector<ShardFile> shards_of(const std::vector<OriginalFile>& originals) {
-  std::vector<ShardFile> shards;
-  for (const OriginalFile& original : originals) {
-    shards.push_back({original.name, Header::parse_alone(original.header_json, original.name)});
-  }
-  return shards;
-}
-
-std::string_view fault_of_shard_name(const ShardLayout& layout, const std::string& name) {
-  if (name == kProvenanceName) return "the name of the record";
-  if (layout.index() && name == layout.index()->first) return "the name of the index";
-  return name.ends_with(".safetensors") ? "" : "a name that does not end in .safetensors";
-}
-
-/// Refuses a layout whose shards take the names of what convert itself writes beside them, or names
-/// that no reader takes for weights.
-ShardLayout with_sound_names(ShardLayout layout) {
-  for (const ShardFile& file : layout.files()) {
-    const std::string_view fault = fault_of_shard_name(layout, file.name);
-    if (fault.empty()) continue;
-    throw Error(ErrorCode::usage, fmt::format("{}: a shard cannot have {}", file.name, fault),
-                "split by size with --max-shard-size, or like another checkpoint with "
-                "--layout-from");
-  }
-  return layout;
 }
 
 /// One conversion on its way to disk.
@@ -89,12 +42,13 @@ class Converter {
         conversion_(conversion),
         output_(output),
         run_(run),
-        layout_(output_layout(calls, conversion, destination, output)),
+        layout_(output_layout(calls, source, conversion, destination, output)),
         limits_(limits_for(run.memory_budget_bytes, run.threads)),
-        work_(calls, without_trailing_slash(destination), is_single_file(destination)) {}
+        work_(calls, without_trailing_slash(destination), is_single_file(destination)),
+        files_(calls, conversion.program, layout_, source, work_.out()) {}
 
   ConvertReport convert() && {
-    make_tiles();
+    describe();
     fingerprint_ = fingerprint_of_run();
     std::optional<JournalState> before;
     if (output_.resume && work_.claim()) before = read_journal(calls_, work_.journal_path());
@@ -103,6 +57,7 @@ class Converter {
     // one.
     const bool published = before && before->publish && work_.is_published(*before->publish);
     if (published && before->fingerprint == fingerprint_) {
+      files_.trust(before->files);
       report_.resumed_bytes = conversion_.program.target_bytes();
       return std::move(*this).finish();
     }
@@ -113,25 +68,54 @@ class Converter {
   }
 
  private:
-  void make_tiles() {
-    std::vector<Placement> placements;
-    for (const TensorPlace& place : layout_.places()) {
-      placements.push_back({place.file, place.offset_bytes});
-    }
-    tiles_ = make_schedule(conversion_.program, placements, limits_);
+  void describe() {
     const Cost cost = cost_of(conversion_.program, std::span<const Tile>(), limits_, run_.threads);
     report_.bytes_needed = cost.bytes_needed;
     report_.targets = static_cast<int64_t>(conversion_.program.targets().size());
+    report_.target_bytes = conversion_.program.target_bytes();
     for (const ShardFile& file : layout_.files()) report_.files.push_back(file.name);
     report_.findings = conversion_.findings;
   }
+
+  bool is_written(size_t target) const {
+    const auto file = static_cast<size_t>(layout_.places()[target].file);
+    return files_.origins()[file] == FileOrigin::written;
+  }
+
+  /// Cuts the targets of the files that are written.
+  void make_tiles() {
+    written_.clear();
+    part_.reset();
+    const auto& targets = conversion_.program.targets();
+    std::vector<bool> keep;
+    std::vector<Placement> placements;
+    for (size_t i = 0; i < targets.size(); ++i) {
+      keep.push_back(is_written(i));
+      if (!keep.back()) continue;
+      written_.push_back(i);
+      placements.push_back({layout_.places()[i].file, layout_.places()[i].offset_bytes});
+    }
+    const bool all = written_.size() == targets.size();
+    if (!all) part_ = select_targets(conversion_.program, keep);
+    tiles_ = make_schedule(program(), placements, limits_);
+  }
+
+  /// The program of what is written.
+  const CopyProgram& program() const { return part_ ? *part_ : conversion_.program; }
 
   void run_or_clean_up(const std::optional<JournalState>& before) {
     try {
       run(before);
     } catch (const Error& error) {
-      if (!can_go_on_after(error)) discard_work();
-      throw;
+      if (!can_go_on_after(error)) {
+        discard_work();
+        throw;
+      }
+      throw Error(error.code(),
+                  fmt::format("{}; what is done so far is kept in {}", error.what(), work_.path()),
+                  (error.next_step().empty() ? "" : error.next_step() + "; then ") +
+                      "go on with --resume, or remove that folder",
+                  error.findings());
     } catch (...) {
       discard_work();
       throw;
@@ -145,13 +129,15 @@ class Converter {
     } else {
       start();
     }
-    write_beside_tensors();
-    refuse_unreadable_output();
+    if (!work_.single_file()) write_folder();
     put_in_place();
   }
 
   /// DST is in place: what still goes wrong is told, but is no failure.
   ConvertReport finish() && {
+    report_.files_written = files_.count(FileOrigin::written);
+    report_.files_linked = files_.count(FileOrigin::linked);
+    report_.files_copied = files_.count(FileOrigin::copied);
     try {
       work_.remove();
     } catch (const Error& error) {
@@ -182,24 +168,29 @@ class Converter {
                                   file.status.size_bytes, file.status.mtime_ns),
                       state);
     }
-    return to_hex(fnv1a64(fmt::format("{} {}", limits_.tile_bytes, limits_.worker_bytes), state));
+    return to_hex(fnv1a64(fmt::format("{} {}{}", limits_.tile_bytes, limits_.worker_bytes,
+                                      output_.checksums ? " checksums" : ""),
+                          state));
   }
 
   void start() {
     work_.start_over();
+    files_.link();
     refuse_full_disk();
     Journal journal = Journal::create(calls_, work_.journal_path(), fingerprint_);
+    if (files_.copy(run_)) refuse_full_disk();
+    if (files_.kept_bytes() > 0) sync_tree(calls_, work_.out());
+    journal.record_files(letters_of(files_.origins()));
+    make_tiles();
     write_tensors(0, journal);
   }
 
   /// False if there is nothing to go on from, or a file that the journal counts on is not there.
-  bool has_whole_files(const JournalState& state) const {
-    if (state.tiles == 0 || state.tiles > std::ssize(tiles_)) return false;
-    return std::all_of(layout_.files().begin(), layout_.files().end(), [&](const ShardFile& file) {
-      const auto status = status_of(calls_, join_path(work_.out(), file.name));
-      return status && status->kind == FileKind::file &&
-             status->size_bytes == file.header.file_bytes();
-    });
+  bool has_whole_files(const JournalState& state) {
+    if (!files_.restore(state.files, state.tiles > 0)) return false;
+    make_tiles();
+    const bool has_some = state.tiles > 0 || files_.kept_bytes() > 0;
+    return has_some && state.tiles <= std::ssize(tiles_);
   }
 
   void resume(const JournalState& state) {
@@ -212,7 +203,7 @@ class Converter {
   }
 
   void refuse_full_disk() const {
-    const int64_t needed = layout_.total_file_bytes() + kSideFileAllowanceBytes;
+    const int64_t needed = files_.disk_bytes() + kSideFileAllowanceBytes;
     const int64_t free = calls_.free_bytes(work_.parent());
     if (free < 0)
       throw system_error(static_cast<int>(-free), "ask the free space of", work_.parent());
@@ -225,100 +216,105 @@ class Converter {
   }
 
   void write_tensors(size_t first, Journal& journal) {
-    FileSink sink(calls_, work_.out(), layout_, tiles_, first, journal);
+    FileSink files(calls_, work_.out(), layout_, files_.origins(), tiles_, first, journal);
+    std::optional<HashSink> hashes;
+    if (output_.checksums) hashes.emplace(program(), targets_from(first), files);
+    TileSink& sink = hashes ? static_cast<TileSink&>(*hashes) : files;
     const RunStatistics done =
-        execute(calls_, conversion_.program, tiles_, first, limits_, sink, run_);
-    sink.finish();
+        execute(calls_, program(), tiles_, first, limits_, sink, options_with_kept());
+    files.finish();
+    if (hashes) digests_ = hashes->digests();
     report_.bytes_read = done.bytes_read;
     report_.bytes_written = done.bytes_written;
     report_.peak_working_bytes = done.peak_working_bytes;
-  }
-
-  /// Side files, then the record, then the index: the last thing that makes a folder a checkpoint.
-  void write_beside_tensors() {
-    if (work_.single_file()) return;
-    const std::set<std::string> shards = shard_names();
-    // A resumed run may find links of the earlier one, which must not be written through.
-    prune_tree(calls_, work_.out(), shards);
-    std::vector<std::string> copied;
-    if (!is_same_folder()) copied = side_files_of(calls_, source_);
-    std::erase_if(copied, [&](const std::string& name) { return shards.contains(name); });
-    keep_files_of_destination(copied);
-    for (const std::string& name : copied) {
-      copy_file(calls_, join_path(source_.folder(), name), join_path(work_.out(), name));
+    for (Finding& finding : cast_findings(conversion_.program, done)) {
+      report_.findings.push_back(std::move(finding));
     }
-    write_whole_file(calls_, join_path(work_.out(), kProvenanceName),
-                     format_provenance(conversion_.provenance));
-    if (layout_.index()) {
-      write_whole_file(calls_, join_path(work_.out(), layout_.index()->first),
-                       layout_.index()->second);
+    if (report_.resumed_bytes > 0) tell_uncounted_casts();
+  }
+
+  void tell_uncounted_casts() {
+    const auto targets = conversion_.program.targets();
+    const auto casts = [](const ProgramTarget& target) { return target.has_casts; };
+    if (std::none_of(targets.begin(), targets.end(), casts)) return;
+    report_.findings.push_back(
+        {Severity::report, "casts_not_counted", "", "",
+         fmt::format("{} bytes were made by the interrupted run; values that casts made infinite "
+                     "there are not counted",
+                     report_.resumed_bytes)});
+  }
+
+  /// The targets all of whose tiles are made from tile `first` on.
+  std::vector<bool> targets_from(size_t first) const {
+    std::vector<bool> wanted(written_.size(), true);
+    for (const Tile& tile : std::span(tiles_).first(first)) {
+      for (const Piece& piece : tile.pieces) wanted[static_cast<size_t>(piece.target)] = false;
     }
+    return wanted;
   }
 
-  std::set<std::string> shard_names() const {
-    std::set<std::string> names;
-    for (const ShardFile& file : layout_.files()) names.insert(file.name);
-    return names;
+  /// The executor knows only of what it writes.
+  RunOptions options_with_kept() const {
+    RunOptions options = run_;
+    const int64_t kept = files_.kept_bytes();
+    if (!run_.progress || kept == 0) return options;
+    options.progress = [this, kept](const Progress& progress) {
+      run_.progress({progress.bytes_done + kept, progress.bytes_total + kept, progress.tensor});
+    };
+    return options;
   }
 
-  /// True if a reader of the output folder cannot take other weights beside it for part of it.
-  bool stands_by_itself() const {
-    return layout_.index() || shard_names().contains("model.safetensors");
-  }
-
-  bool is_same_folder() const {
-    const auto a = status_of(calls_, source_.folder());
-    const auto b = status_of(calls_, work_.destination());
-    return a && b && a->device == b->device && a->inode == b->inode;
-  }
-
-  void keep_files_of_destination(const std::vector<std::string>& copied) {
-    if (!work_.destination_exists()) return;
-    std::set<std::string> skip = replaced_files(calls_, work_.destination(), stands_by_itself());
-    skip.insert(copied.begin(), copied.end());
-    skip.merge(shard_names());
-    if (layout_.index()) skip.insert(layout_.index()->first);
-    link_tree(calls_, work_.destination(), work_.out(), skip);
-  }
-
-  /// A record or split made by hand can ask for files that do not make one checkpoint.
-  void refuse_unreadable_output() const {
-    if (work_.single_file()) return;
-    const std::optional<Error> fault = fault_of_output();
-    if (!fault) return;
-    throw Error(
-        ErrorCode::checkpoint,
-        fmt::format("{}: these files would not read back: {}", work_.destination(), fault->what()),
-        "split by size with --max-shard-size, or like a sound checkpoint with "
-        "--layout-from",
-        fault->findings());
-  }
-
-  std::optional<Error> fault_of_output() const {
-    try {
-      const Checkpoint made = Checkpoint::open(calls_, work_.out(), run_.threads);
-      return std::nullopt;
-    } catch (const Error& error) {
-      const bool is_of_files =
-          error.code() == ErrorCode::format || error.code() == ErrorCode::checkpoint;
-      if (!is_of_files) throw;
-      return error;
+  /// The text of the checksum file. Digests that did not pass by are read from the files made.
+  std::string checksums_text() const {
+    const auto& targets = conversion_.program.targets();
+    std::vector<std::string> all(targets.size());
+    for (size_t i = 0; i < written_.size(); ++i) all[written_[i]] = digests_[i];
+    std::vector<size_t> unknown;
+    std::vector<StoredBytes> stored;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!all[i].empty()) continue;
+      const TensorPlace& place = layout_.places()[i];
+      unknown.push_back(i);
+      stored.push_back({files_.path_of(static_cast<size_t>(place.file)), place.offset_bytes,
+                        targets[i].size_bytes});
     }
+    const std::vector<std::string> read = digests_of(calls_, stored, run_);
+    for (size_t i = 0; i < unknown.size(); ++i) all[unknown[i]] = read[i];
+    Checksums checksums;
+    for (size_t i = 0; i < all.size(); ++i) checksums.emplace(targets[i].name, all[i]);
+    return format_checksums(checksums);
+  }
+
+  void write_folder() {
+    OutputFolder folder{
+        calls_, source_, conversion_.provenance, layout_, work_, conversion_.dtype, std::nullopt};
+    if (output_.checksums) folder.checksums = checksums_text();
+    folder.write_beside_tensors();
+    folder.refuse_if_unreadable(run_.threads);
+    if (auto finding = folder.not_copied()) report_.findings.push_back(*std::move(finding));
   }
 
   void put_in_place() {
     sync_tree(calls_, work_.out());
     sync_folder(calls_, work_.path());
-    const JournalState state{fingerprint_, std::ssize(tiles_), std::nullopt};
+    const JournalState state{fingerprint_, letters_of(files_.origins()), std::ssize(tiles_),
+                             std::nullopt};
     Journal::resume(calls_, work_.journal_path(), state).record_publish(work_.identity());
     if (run_.stop.stop_requested()) throw Error(ErrorCode::cancelled, "cancelled by the caller");
     work_.publish();
   }
 
-  /// A failed run leaves its work if --resume can go on from there.
-  bool can_go_on_after(const Error& error) const {
+  /// A failed run leaves its work if --resume can go on from there and has something to go on from.
+  bool can_go_on_after(const Error& error) const noexcept {
     if (error.code() == ErrorCode::cancelled) return false;
-    return error.code() == ErrorCode::io || error.code() == ErrorCode::exists || output_.resume;
+    const bool may_pass = error.code() == ErrorCode::io || error.code() == ErrorCode::exists;
+    if (!may_pass && !output_.resume) return false;
+    try {
+      const auto state = read_journal(calls_, work_.journal_path());
+      return state && (state->tiles > 0 || state->files.find('c') != std::string::npos);
+    } catch (const Error&) {
+      return true;  // who knows
+    }
   }
 
   void discard_work() noexcept {
@@ -337,35 +333,39 @@ class Converter {
   ShardLayout layout_;
   ScheduleLimits limits_;
   WorkFolder work_;
+  OutputFiles files_;
   std::string fingerprint_;
-  std::vector<Tile> tiles_;
+  std::vector<size_t> written_;       // targets in files that are written
+  std::optional<CopyProgram> part_;   // of these, if they are not all
+  std::vector<Tile> tiles_;           // of these
+  std::vector<std::string> digests_;  // of these, where asked for
   ConvertReport report_;
 };
 
 }  // namespace
 
-ShardLayout output_layout(const Syscalls& calls, const Conversion& conversion,
-                          const std::string& destination, const OutputOptions& output) {
-  const std::vector<TensorSpec> specs = specs_of(conversion.program);
-  if (is_single_file(destination)) {
-    return ShardLayout::one_file(specs, base_name(destination), conversion.metadata);
-  }
-  if (output.layout_from) {
-    return with_sound_names(ShardLayout::like_index(
-        specs, index_to_copy(calls, *output.layout_from), conversion.metadata));
-  }
-  if (!conversion.original_files.empty() && !output.max_shard_given) {
-    return with_sound_names(ShardLayout::verbatim(specs, shards_of(conversion.original_files),
-                                                  conversion.original_index));
-  }
-  return ShardLayout::by_size(specs, output.max_shard_bytes, conversion.metadata);
-}
-
 ConvertReport convert(const Syscalls& calls, const Checkpoint& source, const Conversion& conversion,
                       bool lenient, const std::string& destination, const OutputOptions& output,
                       const RunOptions& run) {
   if (conversion.is_refused(lenient)) throw refusal_of(conversion.findings, lenient);
+  if (output.checksums && is_single_file(destination)) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{}: is one file, and checksums stand in a file beside the tensors",
+                            destination),
+                "give a folder, or leave --checksums out");
+  }
   return Converter(calls, source, conversion, destination, output, run).convert();
+}
+
+int64_t disk_bytes_needed(const Syscalls& calls, const Checkpoint& source,
+                          const Conversion& conversion, const std::string& destination,
+                          const OutputOptions& output) {
+  const ShardLayout layout = output_layout(calls, source, conversion, destination, output);
+  std::vector<FileOrigin> origins;
+  for (const std::optional<Twin>& twin : find_twins(conversion.program, layout, source)) {
+    origins.push_back(twin && twin->same_header ? FileOrigin::linked : FileOrigin::written);
+  }
+  return disk_bytes_of(layout, origins, KernelCopy::through_memory);
 }
 
 }  // namespace weightloom

@@ -12,6 +12,7 @@
 #include "weightloom/base/fault_syscalls_testing.h"
 #include "weightloom/base/temporary_folder_testing.h"
 #include "weightloom/execute/convert_testing.h"
+#include "weightloom/execute/sharing_disk_testing.h"
 
 namespace weightloom::testing {
 namespace {
@@ -24,6 +25,8 @@ struct Story {
   bool own_source = false;    // the destination is the source
   int64_t max_shard_bytes = 150;
   TinyModel model = {};
+  bool renames = false;  // lm_head alone, in the layout and the files of the source
+  bool kernel_copies = false;
 };
 
 Folder source_files(const TinyModel& model = {}) { return hub_files(150, model); }
@@ -39,7 +42,23 @@ std::vector<Story> stories() {
           {"ExistingFile", "dst.safetensors", Folder{{"", "the old file"}}},
           {"OwnSource", "src", source_files(), true},
           // Tensors of whole pages, which are written past the page cache where that is possible.
-          {"Pages", "dst", old, false, 30'000, {.hidden = 64, .ffn = 48}}};
+          {"Pages", "dst", old, false, 30'000, {.hidden = 64, .ffn = 48}},
+          {.name = "Renamed", .destination = "dst", .old = old, .renames = true},
+          {.name = "RenamedOwnSource",
+           .destination = "src",
+           .old = source_files(),
+           .own_source = true,
+           .renames = true},
+          {.name = "CopiedByTheKernel",
+           .destination = "dst",
+           .old = old,
+           .renames = true,
+           .kernel_copies = true}};
+}
+
+const Syscalls& disk_of(const Story& story) {
+  static const SharingDisk sharing(quick_calls());
+  return story.kernel_copies ? sharing : quick_calls();
 }
 
 /// A new place with the story's source and old destination in it.
@@ -56,6 +75,10 @@ class Stage {
   }
 
   std::string destination() const { return folder_ / story_.destination; }
+  /// What is linked or copied must not be written through.
+  bool has_source() const {
+    return story_.own_source || read_folder(folder_ / "src") == source_files(story_.model);
+  }
   std::optional<Folder> now() const { return read_folder(destination()); }
   bool is_old() const { return now() == story_.old; }
   std::vector<std::string> names() const { return list_folder(system_calls(), folder_.path()); }
@@ -66,6 +89,11 @@ class Stage {
     Job result = job(folder_ / "src", destination(), Side::runtime);
     result.output.max_shard_bytes = story_.max_shard_bytes;
     result.output.max_shard_given = true;
+    if (story_.renames) {
+      result.selection.to.reset();
+      result.selection.renames = {{"^(lm_)?head", "head"}};  // may run on its own result
+      result.output.max_shard_given = false;
+    }
     result.output.overwrite = story_.old.has_value();
     result.output.resume = resume;
     return result;
@@ -97,7 +125,7 @@ struct Reference {
 
 Reference reference_of(const Story& story) {
   const Stage stage(story);
-  const FaultSyscalls calls(quick_calls());
+  const FaultSyscalls calls(disk_of(story));
   run(stage.the_job(), calls);
   EXPECT_FALSE(stage.has_work());
   return {stage.now(), calls.calls()};
@@ -110,12 +138,13 @@ class ConvertFaultsTest : public ::testing::TestWithParam<Story> {
     for (int64_t number = 0; number < reference_.calls && !HasFailure(); ++number) {
       SCOPED_TRACE(::testing::Message() << "call " << number << " of " << reference_.calls);
       const Stage stage(GetParam());
-      FaultSyscalls calls(quick_calls());
+      FaultSyscalls calls(disk_of(GetParam()));
       check(stage, calls, number);
     }
   }
 
   bool is_old_or_new(const Stage& stage) const {
+    EXPECT_TRUE(stage.has_source());
     return stage.is_old() || stage.now() == reference_.made;
   }
 
@@ -130,7 +159,7 @@ class ConvertFaultsTest : public ::testing::TestWithParam<Story> {
     const bool finished =
         stage.now() == reference_.made && (!stage.has_work() || read_folder(stage.work())->empty());
     if (finished) return;
-    const auto error = refusal_of([&] { run(stage.the_job(true)); });
+    const auto error = refusal_of([&] { run(stage.the_job(true), disk_of(GetParam())); });
     EXPECT_FALSE(error) << error->what();
     EXPECT_EQ(differing(stage.now(), reference_.made), "");
     EXPECT_FALSE(stage.has_work());
@@ -153,7 +182,7 @@ TEST_P(ConvertFaultsTest, EveryFailingCallLeavesTheOldOrTheNewAndTheNextRunSucce
       EXPECT_TRUE(is_old_or_new(stage)) << error->what();
       EXPECT_LE(stage.names().size(), 3U);
       if (!stage.is_old() && !GetParam().old) return;  // published: refused as existing
-      EXPECT_TRUE(succeeds(stage, quick_calls()));
+      EXPECT_TRUE(succeeds(stage, disk_of(GetParam())));
       EXPECT_FALSE(stage.has_work());
       EXPECT_EQ(differing(stage.now(), reference_.made), "");
     });
@@ -174,7 +203,7 @@ TEST_P(ConvertFaultsTest, ARunKilledAtAnyCallIsDoneAgainWithoutResume) {
     calls.crash_at(number);
     succeeds(stage, calls);
     const bool published = !stage.is_old();
-    const auto error = refusal_of([&] { run(stage.the_job()); });
+    const auto error = refusal_of([&] { run(stage.the_job(), disk_of(GetParam())); });
     if (published && !GetParam().old) {
       ASSERT_TRUE(error);
       EXPECT_EQ(error->code(), ErrorCode::exists);
@@ -201,7 +230,7 @@ TEST_P(ConvertFaultsTest, ASecondPowerCutDuringTheResumeIsResumedToo) {
     calls.crash_at(number);
     succeeds(stage, calls);
     calls.lose_unsynced_data();
-    FaultSyscalls again(quick_calls());
+    FaultSyscalls again(disk_of(GetParam()));
     again.crash_at(reference_.calls - number);
     succeeds(stage, again, true);
     again.lose_unsynced_data();
@@ -212,7 +241,7 @@ TEST_P(ConvertFaultsTest, ASecondPowerCutDuringTheResumeIsResumedToo) {
 
 TEST_P(ConvertFaultsTest, WhatARunHasReportedDoneSurvivesAPowerCut) {
   const Stage stage(GetParam());
-  FaultSyscalls calls(quick_calls());
+  FaultSyscalls calls(disk_of(GetParam()));
   run(stage.the_job(), calls);
   calls.lose_unsynced_data();
   EXPECT_EQ(differing(stage.now(), reference_.made), "");
@@ -221,7 +250,7 @@ TEST_P(ConvertFaultsTest, WhatARunHasReportedDoneSurvivesAPowerCut) {
 TEST_P(ConvertFaultsTest, ShortTransfersAndSignalsChangeNothing) {
   for (uint64_t seed = 0; seed < 5; ++seed) {
     const Stage stage(GetParam());
-    FaultSyscalls calls(quick_calls());
+    FaultSyscalls calls(disk_of(GetParam()));
     calls.shorten_transfers(7, seed);
     run(stage.the_job(), calls);
     EXPECT_EQ(differing(stage.now(), reference_.made), "");
@@ -231,31 +260,32 @@ TEST_P(ConvertFaultsTest, ShortTransfersAndSignalsChangeNothing) {
 TEST_P(ConvertFaultsTest, KindsOfCallsThatAlwaysFailLeaveTheOld) {
   for (CallKind kind : {CallKind::fsync, CallKind::pwrite, CallKind::mkdir, CallKind::open,
                         CallKind::fallocate, CallKind::lstat}) {
+    if (kind == CallKind::fallocate && GetParam().kernel_copies) continue;  // nothing is reserved
     const Stage stage(GetParam());
-    FaultSyscalls calls(quick_calls());
+    FaultSyscalls calls(disk_of(GetParam()));
     calls.fail_every(kind, EIO);
     EXPECT_FALSE(succeeds(stage, calls));
     EXPECT_TRUE(stage.is_old());
-    EXPECT_TRUE(succeeds(stage, quick_calls()));
+    EXPECT_TRUE(succeeds(stage, disk_of(GetParam())));
     EXPECT_EQ(differing(stage.now(), reference_.made), "");
   }
 }
 
 TEST_P(ConvertFaultsTest, AStepIntoPlaceThatAlwaysFailsLeavesTheOld) {
   const Stage stage(GetParam());
-  FaultSyscalls calls(quick_calls());
+  FaultSyscalls calls(disk_of(GetParam()));
   for (CallKind kind : {CallKind::rename, CallKind::rename_new, CallKind::exchange}) {
     calls.fail_every(kind, EIO);
   }
   EXPECT_FALSE(succeeds(stage, calls));
   EXPECT_TRUE(stage.is_old());
-  EXPECT_TRUE(succeeds(stage, quick_calls(), true));
+  EXPECT_TRUE(succeeds(stage, disk_of(GetParam()), true));
   EXPECT_EQ(differing(stage.now(), reference_.made), "");
 }
 
 TEST_P(ConvertFaultsTest, AFilesystemWithoutReservationServes) {
   const Stage stage(GetParam());
-  FaultSyscalls calls(quick_calls());
+  FaultSyscalls calls(disk_of(GetParam()));
   calls.fail_every(CallKind::fallocate, EOPNOTSUPP);
   run(stage.the_job(), calls);
   EXPECT_EQ(differing(stage.now(), reference_.made), "");

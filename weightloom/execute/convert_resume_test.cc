@@ -10,6 +10,7 @@
 #include "weightloom/base/temporary_folder_testing.h"
 #include "weightloom/execute/convert_testing.h"
 #include "weightloom/execute/journal_internal.h"
+#include "weightloom/execute/sharing_disk_testing.h"
 
 namespace weightloom::testing {
 namespace {
@@ -82,6 +83,42 @@ TEST_F(ResumeTest, ProgressCountsWhatWasMadeBefore) {
   const ConvertReport report = run(resumed);
   EXPECT_GT(first, report.resumed_bytes);
   EXPECT_EQ(last, 360);
+}
+
+TEST_F(ResumeTest, AFailureThatLeavesWorkSaysSo) {
+  FaultSyscalls calls(quick_calls());
+  calls.fail_call(CallKind::fsync, 4, EIO);
+  const auto error = refusal_of([&] { run(the_job(false), calls); });
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->what(), HasSubstr("what is done so far is kept in"));
+  EXPECT_THAT(error->what(), HasSubstr(".out.weightloom-work"));
+  EXPECT_THAT(error->next_step(), HasSubstr("--resume"));
+}
+
+TEST_F(ResumeTest, AFailureBeforeAnythingIsDoneLeavesNothing) {
+  for (int error_number : {EMFILE, ENAMETOOLONG, EIO}) {
+    FaultSyscalls calls(quick_calls());
+    calls.fail_call(CallKind::fallocate, 2, error_number);
+    const auto error = refusal_of([&] { run(the_job(false), calls); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), ErrorCode::io);
+    EXPECT_THAT(names(), ElementsAre("hub"));
+  }
+}
+
+TEST_F(ResumeTest, AKernelCopyThatIsDoneIsNotDoneAgain) {
+  const SharingDisk disk(quick_calls());
+  Job renamed = the_job(false);
+  renamed.selection.to.reset();
+  renamed.selection.renames = {{"^lm_head", "head"}};
+  renamed.output.max_shard_given = false;
+  FaultSyscalls calls(disk);
+  calls.fail_every(CallKind::rename_new, EIO);
+  EXPECT_TRUE(refusal_of([&] { run(renamed, calls); }));
+  renamed.output.resume = true;
+  FaultSyscalls again(disk);
+  EXPECT_EQ(run(renamed, again).files_copied, 1);
+  EXPECT_EQ(again.calls(CallKind::copy_file_range), 0);
 }
 
 TEST_F(ResumeTest, WithoutAnEarlierRunStarts) {

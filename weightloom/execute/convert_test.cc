@@ -90,6 +90,7 @@ TEST_F(ConvertTest, TheRecordSurvivesACopyInTheRuntimeLayout) {
   run(job(hub("hub", kTwoShards), at("runtime"), Side::runtime));
   Job reshard = job(at("runtime"), at("resharded"), std::nullopt);
   reshard.output.max_shard_bytes = 100;
+  reshard.output.max_shard_given = true;
   EXPECT_GT(run(reshard).files.size(), 2U);
   run(job(at("resharded"), at("back"), Side::hub));
   Folder back = files("back");

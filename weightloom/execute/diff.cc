@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include "weightloom/base/checked.h"
 #include "weightloom/base/quote.h"
 #include "weightloom/codec/values.h"
+#include "weightloom/execute/cast_findings_internal.h"
 #include "weightloom/execute/comparison_internal.h"
 #include "weightloom/execute/source_files_internal.h"
 #include "weightloom/plan/compile.h"
@@ -149,7 +151,7 @@ class Differ {
   Conversion bring_b() const {
     const bool as_it_is = !selection_.to && selection_.from == Side::unknown &&
                           (selection_.mapping == "auto" || selection_.mapping == "none");
-    if (!as_it_is) return bring_to_layout_of(calls_, a_, b_, selection_, registry_);
+    if (!as_it_is) return bring_to_layout_of(calls_, a_, b_, selection_, registry_, run_.threads);
     Selection names_stay = selection_;
     names_stay.mapping = "none";
     Conversion conversion = plan_conversion(calls_, b_, names_stay, registry_);
@@ -205,7 +207,8 @@ class Differ {
 
   void compare_shared(const CopyProgram& shared) {
     DiffSink sink(calls_, a_, shared, stored_);
-    run_targets_apart(calls_, shared, sink, run_);
+    const RunStatistics done = run_targets_apart(calls_, shared, sink, run_);
+    std::ranges::move(cast_findings(shared, done), std::back_inserter(report_.findings));
     report_.tensors = std::ssize(shared.targets());
     report_.bytes = shared.target_bytes();
     const auto results = sink.results();

@@ -1,6 +1,7 @@
 #include "weightloom/execute/executor.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -56,7 +57,7 @@ class Execution {
     for (const Tile& tile : tiles_) progress_.bytes_total += bytes_of(tile);
     for (const Tile& tile : tiles_.first(first)) progress_.bytes_done += bytes_of(tile);
     for_each_item(options_.threads, first, tiles_.size(), options_.stop,
-                  [this](size_t worker, size_t item) { make(buffers_[worker], item); });
+                  [this](size_t worker, size_t item) { make_or_abandon(worker, item); });
     for (const WorkBuffer& buffer : buffers_) {
       statistics_.peak_working_bytes += buffer.size_bytes();
     }
@@ -70,6 +71,15 @@ class Execution {
     return bytes;
   }
 
+  void make_or_abandon(size_t worker, size_t item) {
+    try {
+      make(buffers_[worker], item);
+    } catch (...) {
+      sink_.abandon();
+      throw;
+    }
+  }
+
   void make(WorkBuffer& buffer, size_t index) {
     const Tile& tile = tiles_[index];
     const TileReads reads = read_tile(program_, tile, limits_);
@@ -81,10 +91,13 @@ class Execution {
     const std::span<std::byte> work = buffer.take(lent + as_size(reads.staging_bytes));
     if (memory.empty()) memory = work.first(lent).subspan(phase);
     read_direct(reads, memory);
-    for (const StagedGroup& group : reads.staged) read_staged(group, work.subspan(lent), memory);
+    std::map<int32_t, int64_t> lost;
+    for (const StagedGroup& group : reads.staged) {
+      read_staged(group, work.subspan(lent), memory, lost);
+    }
     for (const Region& fill : reads.fills) fill_region(fill, memory.data());
     sink_.deliver(index, tile, memory);
-    account(tile, reads);
+    account(tile, reads, lost);
   }
 
   /// Reads that follow one another in a file become one call, wherever they land.
@@ -105,18 +118,27 @@ class Execution {
     }
   }
 
+  /// Adds to `lost` what casts made infinite, by target.
   void read_staged(const StagedGroup& group, std::span<std::byte> staging,
-                   std::span<std::byte> memory) {
+                   std::span<std::byte> memory, std::map<int32_t, int64_t>& lost) {
     const File& file = files_.get(group.file);
     for (const StagingRead& read : group.reads) {
       file.read_at(staging.subspan(as_size(read.staging_offset), as_size(read.size_bytes)),
                    read.file_offset);
     }
-    for (const Region& copy : group.copies) copy_region(copy, staging.data(), memory.data());
+    for (const auto& [region, type, target] : group.copies) {
+      if (!type.casts()) {
+        copy_region(region, staging.data(), memory.data());
+        continue;
+      }
+      const int64_t count = cast_region(region, type.from, type.to, staging.data(), memory.data());
+      if (count > 0) lost[target] += count;
+    }
   }
 
-  void account(const Tile& tile, const TileReads& reads) {
+  void account(const Tile& tile, const TileReads& reads, const std::map<int32_t, int64_t>& lost) {
     const std::lock_guard lock(mutex_);
+    for (const auto& [target, count] : lost) statistics_.not_finite[target] += count;
     statistics_.bytes_read += reads.bytes_read;
     statistics_.bytes_written += bytes_of(tile);
     progress_.bytes_done += bytes_of(tile);

@@ -22,6 +22,8 @@ class TileSink {
   virtual std::span<std::byte> memory_for(const Tile& tile) = 0;
   /// The bytes of tile `index`, complete.
   virtual void deliver(size_t index, const Tile& tile, std::span<const std::byte> bytes) = 0;
+  /// A tile failed and will not come: no one may go on waiting for it.
+  virtual void abandon() noexcept {}
 };
 
 /// Makes tiles [first, tiles.size()), in ascending order, on options.threads workers.

@@ -61,7 +61,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const int64_t scale = 1 + take<uint8_t>(bytes) % 24;
   ScheduleLimits limits;
   limits.tile_bytes = 1 + take<uint16_t>(bytes) % 5000;
-  limits.worker_bytes = 2 * limits.tile_bytes + take<uint16_t>(bytes);
+  limits.worker_bytes =
+      std::max<int64_t>(2 * limits.tile_bytes + take<uint16_t>(bytes), 16);  // one element
   RunOptions options;
   options.threads = 1 + take<uint8_t>(bytes) % 2;
 

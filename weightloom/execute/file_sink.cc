@@ -1,43 +1,40 @@
 #include <utility>
 
 #include "weightloom/execute/file_sink_internal.h"
+#include "weightloom/execute/work_folder_internal.h"
 
 namespace weightloom {
 namespace {
 
 constexpr int64_t kMarkBytes = int64_t{1} << 30;
 
-/// Makes the folders that a file's relative name goes through ("weights/a" → "weights").
-void make_folders_for(const Syscalls& calls, const std::string& folder, const std::string& name) {
-  for (size_t slash = name.find('/'); slash != std::string::npos;
-       slash = name.find('/', slash + 1)) {
-    make_folder(calls, join_path(folder, name.substr(0, slash)));
-  }
-}
-
 }  // namespace
 
 FileSink::FileSink(const Syscalls& calls, const std::string& folder, const ShardLayout& layout,
-                   std::span<const Tile> tiles, size_t first_tile, Journal& journal)
+                   std::span<const FileOrigin> origins, std::span<const Tile> tiles,
+                   size_t first_tile, Journal& journal)
     : tiles_(tiles),
       first_tile_(first_tile),
       journal_(journal),
       done_(tiles.size(), false),
       done_before_(first_tile),
       durable_before_(first_tile) {
-  create_files(calls, folder, layout);
+  create_files(calls, folder, layout, origins);
   find_marks();
 }
 
 void FileSink::create_files(const Syscalls& calls, const std::string& folder,
-                            const ShardLayout& layout) {
-  for (const ShardFile& shard : layout.files()) {
+                            const ShardLayout& layout, std::span<const FileOrigin> origins) {
+  for (size_t i = 0; i < layout.files().size(); ++i) {
+    files_.emplace_back();
+    if (origins[i] != FileOrigin::written) continue;
+    const ShardFile& shard = layout.files()[i];
     make_folders_for(calls, folder, shard.name);
     const std::string path = join_path(folder, shard.name);
     OutputFile file(calls, path, shard.header.file_bytes(), first_tile_ > 0);
     const std::string header = shard.header.bytes();
     file.write(std::as_bytes(std::span(header)), 0);
-    files_.push_back(std::move(file));
+    files_.back() = std::move(file);
   }
 }
 
@@ -53,7 +50,7 @@ void FileSink::find_marks() {
 }
 
 void FileSink::deliver(size_t index, const Tile& tile, std::span<const std::byte> bytes) {
-  files_[static_cast<size_t>(tile.space)].write(bytes, tile.begin_bytes);
+  files_[static_cast<size_t>(tile.space)]->write(bytes, tile.begin_bytes);
   const std::optional<size_t> mark = note_done(index);
   if (!mark) return;
   // One worker waits for the disk; the others go on. A mark that comes meanwhile is left to
@@ -78,16 +75,19 @@ void FileSink::make_durable(size_t done) {
   if (done <= durable_before_) return;
   const auto first = static_cast<size_t>(tiles_[durable_before_].space);
   const auto last = static_cast<size_t>(tiles_[done - 1].space);
-  for (size_t i = first; i <= last; ++i) files_[i].sync();
+  for (size_t i = first; i <= last; ++i) {
+    if (files_[i]) files_[i]->sync();
+  }
   durable_before_ = done;
   journal_.record_tiles(static_cast<int64_t>(done));
 }
 
 void FileSink::finish() {
   make_durable(tiles_.size());
-  for (OutputFile& file : files_) {
-    file.sync();  // a file without tiles has a header all the same
-    file.close();
+  for (std::optional<OutputFile>& file : files_) {
+    if (!file) continue;
+    file->sync();  // a file without tiles has a header all the same
+    file->close();
   }
 }
 

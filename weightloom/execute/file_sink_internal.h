@@ -11,6 +11,7 @@
 #include "weightloom/base/file.h"
 #include "weightloom/execute/executor.h"
 #include "weightloom/execute/journal_internal.h"
+#include "weightloom/execute/kept_files_internal.h"
 #include "weightloom/execute/output_file_internal.h"
 #include "weightloom/safetensors/shard_layout.h"
 
@@ -20,10 +21,11 @@ namespace weightloom {
 /// Thread safety: as TileSink.
 class FileSink : public TileSink {
  public:
-  /// Creates the files in `folder` at their full size with their headers; with `first_tile` > 0
-  /// keeps what an earlier run wrote. Borrows all arguments.
+  /// Creates those files in `folder` that are to be written, at their full size with their headers;
+  /// with `first_tile` > 0 keeps what an earlier run wrote. Borrows all arguments but `origins`.
   FileSink(const Syscalls& calls, const std::string& folder, const ShardLayout& layout,
-           std::span<const Tile> tiles, size_t first_tile, Journal& journal);
+           std::span<const FileOrigin> origins, std::span<const Tile> tiles, size_t first_tile,
+           Journal& journal);
 
   std::span<std::byte> memory_for(const Tile&) override { return {}; }
   void deliver(size_t index, const Tile& tile, std::span<const std::byte> bytes) override;
@@ -31,7 +33,8 @@ class FileSink : public TileSink {
   void finish();
 
  private:
-  void create_files(const Syscalls& calls, const std::string& folder, const ShardLayout& layout);
+  void create_files(const Syscalls& calls, const std::string& folder, const ShardLayout& layout,
+                    std::span<const FileOrigin> origins);
   /// Tile counts up to which it is worth making all durable: the end of each file, and every GiB.
   void find_marks();
   std::optional<size_t> note_done(size_t index);
@@ -40,7 +43,7 @@ class FileSink : public TileSink {
   std::span<const Tile> tiles_;
   size_t first_tile_;
   Journal& journal_;
-  std::vector<OutputFile> files_;
+  std::vector<std::optional<OutputFile>> files_;  // those that are written
   std::vector<size_t> marks_;
 
   std::mutex done_mutex_;

@@ -15,8 +15,13 @@ std::string first_line(const std::string& fingerprint) {
   return fmt::format("{} {}\n", kFormat, fingerprint);
 }
 
+std::string files_line(const std::string& letters) {
+  return letters.empty() ? "" : fmt::format("files {}\n", letters);
+}
+
 std::string text_of(const JournalState& state) {
-  return first_line(state.fingerprint) + fmt::format("tiles {}\n", state.tiles);
+  return first_line(state.fingerprint) + files_line(state.files) +
+         fmt::format("tiles {}\n", state.tiles);
 }
 
 void write_text(const File& file, std::string_view text, int64_t offset) {
@@ -28,6 +33,7 @@ void read_line(const std::string& line, JournalState& state) {
   std::istringstream words(line);
   std::string verb;
   words >> verb;
+  if (std::string files; verb == "files" && words >> files && words.eof()) state.files = files;
   if (int64_t tiles = 0; verb == "tiles" && words >> tiles && words.eof() && tiles >= 0) {
     state.tiles = tiles;
   }
@@ -54,6 +60,11 @@ Journal Journal::resume(const Syscalls& calls, const std::string& path, const Jo
   file.truncate(static_cast<int64_t>(text.size()));
   file.sync();
   return Journal(std::move(file), static_cast<int64_t>(text.size()));
+}
+
+void Journal::record_files(const std::string& letters) {
+  append(files_line(letters));
+  if (letters.find_first_not_of('w') != std::string::npos) file_.sync();
 }
 
 void Journal::record_tiles(int64_t tiles) { append(fmt::format("tiles {}\n", tiles)); }

@@ -1,6 +1,8 @@
 // The journal of a conversion: how far a run came, so that a later one can continue.
 //
 //   weightloom.journal/1 FINGERPRINT   names the program, the headers, the sources and the tiles
+//   files lwc                          how each file comes about (kept_files.h); what is not
+//                                      written is whole and durable
 //   tiles 120                          all tiles before 120 are written and durable
 //   publish DEVICE INODE               what was about to be put in place
 //
@@ -21,6 +23,7 @@ using PathIdentity = std::pair<uint64_t, uint64_t>;
 
 struct JournalState {
   std::string fingerprint;
+  std::string files;  // letters; "" before that is known
   int64_t tiles = 0;
   std::optional<PathIdentity> publish;
 };
@@ -34,6 +37,9 @@ class Journal {
   /// Continues the journal at `path`, which read_journal gave `state` of.
   static Journal resume(const Syscalls& calls, const std::string& path, const JournalState& state);
 
+  /// Call only when the files that are not written are whole and durable. Durable when it returns,
+  /// if there are any.
+  void record_files(const std::string& letters);
   /// Call only when the data of these tiles is durable.
   void record_tiles(int64_t tiles);
   /// Durable when it returns.

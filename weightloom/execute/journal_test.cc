@@ -39,6 +39,25 @@ TEST_F(JournalTest, StatesHowFarARunCame) {
   EXPECT_EQ(read()->tiles, 120);
 }
 
+TEST_F(JournalTest, TellsHowFilesComeAbout) {
+  Journal journal = Journal::create(system_calls(), path(), "ab");
+  EXPECT_EQ(read()->files, "");
+  journal.record_files("lwc");
+  journal.record_tiles(3);
+  EXPECT_EQ(text(), "weightloom.journal/1 ab\nfiles lwc\ntiles 3\n");
+  EXPECT_EQ(read()->files, "lwc");
+  EXPECT_EQ(read()->tiles, 3);
+}
+
+TEST_F(JournalTest, FilesThatAreNotWrittenAreRecordedDurably) {
+  FaultSyscalls calls;
+  Journal journal = Journal::create(calls, path(), "ab");
+  sync_folder(calls, folder_.path());
+  journal.record_files("wl");
+  calls.lose_unsynced_data();
+  EXPECT_EQ(read()->files, "wl");
+}
+
 TEST_F(JournalTest, ATornLastLineIsIgnored) {
   EXPECT_EQ(read("weightloom.journal/1 ab\ntiles 12\ntiles 34")->tiles, 12);
   EXPECT_EQ(read("weightloom.journal/1 ab\ntiles 12\nti")->tiles, 12);
@@ -80,23 +99,28 @@ TEST_F(JournalTest, ResumingDropsATornLineAndAnOldPublish) {
 }
 
 TEST_F(JournalTest, AResumeCutShortAnywhereLeavesAJournalOrNone) {
-  const std::string before = "weightloom.journal/1 ab\ntiles 9\ntiles 10\npublish 1 2\n";
-  for (int64_t call = 0;; ++call) {
-    write_file(path(), before);
-    FaultSyscalls calls;
-    calls.shorten_transfers(5, 1);
-    calls.crash_at(call);
-    bool done = true;
-    try {
-      Journal::resume(calls, path(), {"ab", 10, std::nullopt});
-    } catch (const Error&) {
-      done = false;
+  for (const std::string files : {"", "wl"}) {
+    const std::string line = files.empty() ? "" : "files " + files + "\n";
+    const std::string before =
+        "weightloom.journal/1 ab\n" + line + "tiles 9\ntiles 10\npublish 1 2\n";
+    for (int64_t call = 0;; ++call) {
+      write_file(path(), before);
+      FaultSyscalls calls;
+      calls.shorten_transfers(5, 1);
+      calls.crash_at(call);
+      bool done = true;
+      try {
+        Journal::resume(calls, path(), {"ab", files, 10, std::nullopt});
+      } catch (const Error&) {
+        done = false;
+      }
+      const auto state = read();
+      ASSERT_TRUE(state) << call;
+      EXPECT_EQ(state->fingerprint, "ab");
+      EXPECT_EQ(state->tiles, 10) << text();
+      EXPECT_EQ(state->files, files) << text();
+      if (done) break;
     }
-    const auto state = read();
-    ASSERT_TRUE(state) << call;
-    EXPECT_EQ(state->fingerprint, "ab");
-    EXPECT_EQ(state->tiles, 10) << text();
-    if (done) break;
   }
 }
 

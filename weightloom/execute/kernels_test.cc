@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "weightloom/codec/cast_reference.h"
 #include "weightloom/execute/kernels_internal.h"
 #include "weightloom/layout/layout_testing.h"
 
@@ -122,6 +124,68 @@ TEST(KernelsTest, ARegionWithoutAxesIsOneByte) { expect_copies_pointwise({0, 0, 
 
 TEST(KernelsTest, ALongRunIsCopiedWhole) {
   expect_copies_pointwise({0, 0, 1, 0, {{100'003, 1, 1}}});
+}
+
+/// A region whose points are elements of these widths, from one whose points are bytes.
+Region in_elements(Region region, int64_t target_bytes, int64_t source_bytes) {
+  region.target_offset *= target_bytes;
+  region.source_offset *= source_bytes;
+  for (Axis& axis : region.axes) {
+    axis.target_stride *= target_bytes;
+    axis.source_stride *= source_bytes;
+  }
+  return region;
+}
+
+void expect_casts_pointwise(const Region& bytes, DType from, DType to) {
+  const auto source_bytes = static_cast<size_t>(bits(from) / 8);
+  const auto target_bytes = static_cast<size_t>(bits(to) / 8);
+  const Region region =
+      in_elements(bytes, static_cast<int64_t>(target_bytes), static_cast<int64_t>(source_bytes));
+  const Bytes source = noise(end_of(region.source_offset, source_span(region)) + source_bytes - 1);
+  Bytes target(end_of(region.target_offset, target_span(region)) + target_bytes + 5, kUntouched);
+  Bytes expected = target;
+  int64_t lost = 0;
+  for_each_pair(region, 0, region.target_offset, region.source_offset, [&](size_t t, size_t s) {
+    lost += cast_reference(from, to, source.data() + s, expected.data() + t, 1);
+  });
+  EXPECT_EQ(cast_region(region, from, to, source.data(), target.data()), lost);
+  EXPECT_EQ(target, expected) << to_string(region) << " " << to_string(from);
+}
+
+constexpr std::pair<DType, DType> kCasts[] = {{DType::F32, DType::BF16},
+                                              {DType::BF16, DType::F64},
+                                              {DType::F16, DType::BF16},
+                                              {DType::F64, DType::F16},
+                                              {DType::F64, DType::F32}};
+
+TEST(KernelsTest, RandomRegionsAreCastPointwise) {
+  for (const auto& [from, to] : kCasts) {
+    for (uint64_t i = 0; i < 200; ++i) {
+      const uint64_t seed = testing::test_seed() + i;
+      SCOPED_TRACE(::testing::Message() << "WEIGHTLOOM_SEED=" << seed);
+      expect_casts_pointwise(random_region(seed, i % 3 == 0 ? 70 : 1 + i % 5), from, to);
+    }
+  }
+}
+
+TEST(KernelsTest, TransposesThatBlocksDoNotDivideAreCastPointwise) {
+  for (const auto& [from, to] : kCasts) {
+    for (int64_t rows : {2, 31, 33, 65}) {
+      for (int64_t columns : {3, 32, 67, 300}) {
+        expect_casts_pointwise(transpose_of(rows, columns, 1), from, to);
+      }
+    }
+    expect_casts_pointwise({0, 0, 1, 2, {{3, 1400, 1}, {40, 35, 3}, {35, 1, 120}}}, from, to);
+    expect_casts_pointwise({0, 0, 3, 0, {{2, 9000, 4500}, {1500, 6, 3}, {3, 2, 1}}}, from, to);
+  }
+}
+
+TEST(KernelsTest, OneElementAndALongRunAreCast) {
+  for (const auto& [from, to] : kCasts) {
+    expect_casts_pointwise({0, 0, 4, 3, {}}, from, to);
+    expect_casts_pointwise({0, 0, 1, 0, {{10'003, 1, 1}}}, from, to);
+  }
 }
 
 TEST(KernelsTest, AFillZeroesItsBytesAndNoOthers) {

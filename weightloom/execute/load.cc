@@ -9,6 +9,7 @@
 
 #include "weightloom/base/checked.h"
 #include "weightloom/base/error.h"
+#include "weightloom/execute/cast_findings_internal.h"
 #include "weightloom/execute/executor.h"
 #include "weightloom/plan/schedule.h"
 
@@ -97,7 +98,7 @@ LoadedTensors load(const Syscalls& calls, const CopyProgram& program, const Load
     placements.push_back({0, end});
     end = round_up(end + target.size_bytes, kTensorAlignmentBytes);
   }
-  LoadedTensors result{Arena(end), {}, {}};
+  LoadedTensors result{Arena(end), {}, {}, {}};
   for (size_t i = 0; i < placements.size(); ++i) {
     result.tensors.push_back(
         result.arena.bytes().subspan(static_cast<size_t>(placements[i].offset_bytes),
@@ -105,6 +106,7 @@ LoadedTensors load(const Syscalls& calls, const CopyProgram& program, const Load
   }
   const std::span<std::byte> space = result.arena.bytes();
   result.statistics = load_spaces(calls, program, {&space, 1}, placements, options);
+  result.findings = cast_findings(program, result.statistics);
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "weightloom/base/error.h"
 #include "weightloom/base/export.h"
 #include "weightloom/base/syscalls.h"
 #include "weightloom/execute/arena.h"
@@ -29,8 +30,9 @@ struct LoadOptions {
 struct LoadedTensors {
   Arena arena;  ///< holds the tensors
   std::vector<std::span<std::byte>>
-      tensors;               ///< per target of the program, borrowing from the arena
-  RunStatistics statistics;  ///< of the run
+      tensors;                    ///< per target of the program, borrowing from the arena
+  RunStatistics statistics;       ///< of the run
+  std::vector<Finding> findings;  ///< values that casts made infinite, as reports
 };
 
 /// Loads into one arena of huge pages, each tensor aligned to 64 bytes.
@@ -38,6 +40,7 @@ struct LoadedTensors {
 LoadedTensors load(const Syscalls& calls, const CopyProgram& program, const LoadOptions& options);
 
 /// Loads into the caller's buffers, one per target, each of exactly its size in bytes.
+/// cast_findings.h says in words what the statistics tell of casts.
 /// Errors: as load, and usage if a size disagrees. After an error the buffers' contents are
 /// undefined.
 RunStatistics load_into(const Syscalls& calls, const CopyProgram& program,

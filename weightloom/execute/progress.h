@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <stop_token>
 #include <string_view>
 
@@ -33,6 +34,9 @@ struct RunStatistics {
   int64_t bytes_read = 0;          ///< from files
   int64_t bytes_written = 0;       ///< of targets
   int64_t peak_working_bytes = 0;  ///< tiles and staging of all workers at once
+  /// Target → values that were finite in the source and that its cast made infinite; targets
+  /// without such a value are left out. `Finding`s say it in words.
+  std::map<int32_t, int64_t> not_finite;
 };
 
 }  // namespace weightloom

@@ -5,7 +5,11 @@
 #include <optional>
 #include <string_view>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "weightloom/base/file.h"
+#include "weightloom/execute/checksums.h"
 #include "weightloom/execute/side_files_internal.h"
 #include "weightloom/mapping/provenance.h"
 
@@ -24,7 +28,7 @@ bool is_weights(std::string_view name) {
 
 bool is_side_file(std::string_view name) {
   return !is_weights(name) && !name.ends_with(kIndexSuffix) && !name.ends_with(".bin.index.json") &&
-         name != kProvenanceName;
+         name != kProvenanceName && name != kChecksumsName;
 }
 
 bool all_digits(std::string_view text) {
@@ -67,13 +71,40 @@ OldWeights old_weights(const Syscalls& calls, const std::string& folder) {
   return old;
 }
 
+std::set<std::string> weights_of(const Checkpoint& source) {
+  std::set<std::string> weights;
+  for (const CheckpointFile& file : source.files()) weights.insert(file.name);
+  return weights;
+}
+
+/// Adds the files below a folder, by their names relative to `root`; one that may not be read is
+/// named itself.
+void add_files_below(const Syscalls& calls, const std::string& root, const std::string& folder,
+                     std::vector<std::string>& names) {
+  std::vector<std::string> entries;
+  try {
+    entries = list_folder(calls, join_path(root, folder));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::permission) throw;
+    names.push_back(folder + "/");
+  }
+  for (const std::string& entry : entries) {
+    const std::string name = join_path(folder, entry);
+    const StatResult found = calls.lstat(join_path(root, name));
+    if (found.error == 0 && found.status.kind == FileKind::folder) {
+      add_files_below(calls, root, name, names);
+    } else {
+      names.push_back(name);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> side_files_of(const Syscalls& calls, const Checkpoint& source) {
   std::vector<std::string> names;
   if (source.is_single_file()) return names;
-  std::set<std::string> weights;
-  for (const CheckpointFile& file : source.files()) weights.insert(file.name);
+  const std::set<std::string> weights = weights_of(source);
   for (const std::string& name : list_folder(calls, source.folder())) {
     if (!is_side_file(name) || weights.contains(name)) continue;
     const auto status = status_of(calls, join_path(source.folder(), name));
@@ -82,9 +113,30 @@ std::vector<std::string> side_files_of(const Syscalls& calls, const Checkpoint& 
   return names;
 }
 
+std::optional<Finding> not_copied_from(const Syscalls& calls, const Checkpoint& source) {
+  constexpr size_t kNamesShown = 5;
+  if (source.is_single_file()) return std::nullopt;
+  std::vector<std::string> names;
+  for (const std::string& name : list_folder(calls, source.folder())) {
+    const StatResult found = calls.lstat(join_path(source.folder(), name));
+    const bool is_folder = found.error == 0 && found.status.kind == FileKind::folder;
+    if (is_folder && !name.starts_with('.')) add_files_below(calls, source.folder(), name, names);
+  }
+  const std::set<std::string> weights = weights_of(source);
+  std::erase_if(names, [&](const std::string& name) { return weights.contains(name); });
+  if (names.empty()) return std::nullopt;
+  const auto shown = std::span(names).first(std::min(names.size(), kNamesShown));
+  return Finding{Severity::report, "not_copied", "", names.front(),
+                 fmt::format("{}: {} in folders below it {} not copied: {}{}", source.folder(),
+                             names.size() == 1 ? "1 file" : fmt::format("{} files", names.size()),
+                             names.size() == 1 ? "is" : "are", fmt::join(shown, ", "),
+                             names.size() > shown.size() ? ", …" : "")};
+}
+
 std::set<std::string> replaced_files(const Syscalls& calls, const std::string& folder,
                                      bool stands_by_itself) {
-  std::set<std::string> replaced{std::string(kWholeName), std::string(kProvenanceName)};
+  std::set<std::string> replaced{std::string(kWholeName), std::string(kProvenanceName),
+                                 std::string(kChecksumsName)};
   const OldWeights old = old_weights(calls, folder);
   for (const std::string& index : old.indexes) {
     replaced.insert(index);

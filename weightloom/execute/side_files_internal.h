@@ -2,10 +2,12 @@
 // destination's other files.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "weightloom/base/error.h"
 #include "weightloom/base/syscalls.h"
 #include "weightloom/safetensors/checkpoint.h"
 
@@ -23,6 +25,10 @@ std::vector<std::string> side_files_of(const Syscalls& calls, const Checkpoint& 
 /// weights at the top goes, because a reader would take it for a part of the new one.
 std::set<std::string> replaced_files(const Syscalls& calls, const std::string& folder,
                                      bool stands_by_itself);
+
+/// What stands in folders below the source's and does not go along, as one report; folders whose
+/// name begins with a dot are none of a checkpoint's.
+std::optional<Finding> not_copied_from(const Syscalls& calls, const Checkpoint& source);
 
 /// Copies a file and makes it durable.
 void copy_file(const Syscalls& calls, const std::string& from, const std::string& to);

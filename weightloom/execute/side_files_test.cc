@@ -31,15 +31,38 @@ class SideFilesTest : public ::testing::Test {
 
 TEST_F(SideFilesTest, WeightsIndexesRecordAndFoldersStayBehind) {
   Folder files = checkpoint_files({{"a", DType::U8, {1}}});
-  for (const char* name : {"config.json", "README.md", ".gitattributes", "x.bin", "x.pt", "x.pth",
-                           "x.ckpt", "x.gguf", "x.h5", "x.msgpack", "x.onnx", "other.safetensors",
-                           "pytorch_model.bin.index.json", "weightloom.json", "sub/config.json"}) {
+  for (const char* name :
+       {"config.json", "README.md", ".gitattributes", "x.bin", "x.pt", "x.pth", "x.ckpt", "x.gguf",
+        "x.h5", "x.msgpack", "x.onnx", "other.safetensors", "pytorch_model.bin.index.json",
+        "weightloom.json", "weightloom.checksums.json", "sub/config.json"}) {
     files[name] = "x";
   }
   write_folder(at("f"), files);
   const Checkpoint source = Checkpoint::open(system_calls(), at("f"));
   EXPECT_THAT(side_files_of(system_calls(), source),
               ElementsAre(".gitattributes", "README.md", "config.json"));
+}
+
+TEST_F(SideFilesTest, WhatStandsInFoldersBelowIsNamedButForTheCheckpointsOwn) {
+  Folder files = checkpoint_files({{"a", DType::U8, {1}}});
+  files["w/a.safetensors"] = std::move(files["model.safetensors"]);
+  files.erase("model.safetensors");
+  files["model.safetensors.index.json"] = R"({"weight_map": {"a": "w/a.safetensors"}})";
+  write_folder(at("f"), files);
+  const auto source = [&] { return Checkpoint::open(system_calls(), at("f")); };
+  EXPECT_FALSE(not_copied_from(system_calls(), source()));
+  write_folder(at("f"), {{"w/notes", "x"}, {"onnx/deep/b", "x"}, {".cache/c", "x"}});
+  const auto finding = not_copied_from(system_calls(), source());
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->severity, Severity::report);
+  EXPECT_EQ(finding->code, "not_copied");
+  EXPECT_EQ(finding->message,
+            at("f") + ": 2 files in folders below it are not copied: onnx/deep/b, w/notes");
+  FaultSyscalls calls(quick_calls());
+  const Checkpoint opened = source();
+  calls.fail_call(CallKind::list, 1, EACCES);
+  EXPECT_EQ(not_copied_from(calls, opened)->message,
+            at("f") + ": 2 files in folders below it are not copied: onnx/, w/notes");
 }
 
 TEST_F(SideFilesTest, ASingleFileHasNone) {
@@ -54,10 +77,11 @@ TEST_F(SideFilesTest, ALinkToNothingIsLeftBehind) {
   EXPECT_THAT(side_files_of(system_calls(), Checkpoint::open(system_calls(), at("f"))), IsEmpty());
 }
 
-TEST_F(SideFilesTest, ReplacedAreTheWholeFileAndTheRecordEvenIfAbsent) {
-  EXPECT_THAT(replaced({}), ElementsAre("model.safetensors", "weightloom.json"));
+TEST_F(SideFilesTest, ReplacedAreTheWholeFileTheRecordAndChecksumsEvenIfAbsent) {
+  EXPECT_THAT(replaced({}),
+              ElementsAre("model.safetensors", "weightloom.checksums.json", "weightloom.json"));
   EXPECT_THAT(replaced({{"notes", ""}, {"x.bin", ""}}),
-              ElementsAre("model.safetensors", "weightloom.json"));
+              ElementsAre("model.safetensors", "weightloom.checksums.json", "weightloom.json"));
 }
 
 TEST_F(SideFilesTest, ReplacedAreIndexesAndTheShardsTheyName) {
@@ -65,12 +89,13 @@ TEST_F(SideFilesTest, ReplacedAreIndexesAndTheShardsTheyName) {
                          R"({"weight_map": {"a": "s/1.safetensors", "b": "2.safetensors"}})"},
                         {"3.safetensors", ""}}),
               ElementsAre("2.safetensors", "m.safetensors.index.json", "model.safetensors",
-                          "s/1.safetensors", "weightloom.json"));
+                          "s/1.safetensors", "weightloom.checksums.json", "weightloom.json"));
 }
 
 TEST_F(SideFilesTest, ReplacedIsABrokenIndexWithoutItsShards) {
   EXPECT_THAT(replaced({{"model.safetensors.index.json", "broken"}, {"1.safetensors", ""}}),
-              ElementsAre("model.safetensors", "model.safetensors.index.json", "weightloom.json"));
+              ElementsAre("model.safetensors", "model.safetensors.index.json",
+                          "weightloom.checksums.json", "weightloom.json"));
 }
 
 TEST_F(SideFilesTest, AnIndexThatCannotBeReadIsAnError) {
@@ -83,20 +108,22 @@ TEST_F(SideFilesTest, AnIndexThatCannotBeReadIsAnError) {
 
 TEST_F(SideFilesTest, ReplacedIsANumberedSetThatIsTheCheckpoint) {
   EXPECT_THAT(replaced({{"a-00001-of-00002.safetensors", ""}, {"b.safetensors", ""}}),
-              ElementsAre("a-00001-of-00002.safetensors", "model.safetensors", "weightloom.json"));
+              ElementsAre("a-00001-of-00002.safetensors", "model.safetensors",
+                          "weightloom.checksums.json", "weightloom.json"));
   EXPECT_THAT(replaced({{"a-00001-of-00002.safetensors", ""}, {"model.safetensors", ""}}),
-              ElementsAre("model.safetensors", "weightloom.json"));
+              ElementsAre("model.safetensors", "weightloom.checksums.json", "weightloom.json"));
 }
 
 TEST_F(SideFilesTest, ReplacedAreAllWeightsWhereTheyAreTheCheckpoint) {
-  EXPECT_THAT(
-      replaced({{"a.safetensors", ""}, {"b.safetensors", ""}, {"x.bin", ""}}),
-      ElementsAre("a.safetensors", "b.safetensors", "model.safetensors", "weightloom.json"));
+  EXPECT_THAT(replaced({{"a.safetensors", ""}, {"b.safetensors", ""}, {"x.bin", ""}}),
+              ElementsAre("a.safetensors", "b.safetensors", "model.safetensors",
+                          "weightloom.checksums.json", "weightloom.json"));
 }
 
 TEST_F(SideFilesTest, ReplacedAreAllWeightsThatWouldBeTakenForPartsOfTheNew) {
   EXPECT_THAT(replaced({{"model.safetensors", ""}, {"loose.safetensors", ""}}, false),
-              ElementsAre("loose.safetensors", "model.safetensors", "weightloom.json"));
+              ElementsAre("loose.safetensors", "model.safetensors", "weightloom.checksums.json",
+                          "weightloom.json"));
 }
 
 TEST_F(SideFilesTest, CopyingKeepsEveryByteUnderShortTransfers) {

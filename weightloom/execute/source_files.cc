@@ -3,18 +3,23 @@
 #include "weightloom/execute/source_files_internal.h"
 
 namespace weightloom {
+void refuse_if_changed(const File& opened, const ProgramFile& file) {
+  const FileStatus now = opened.status();
+  if (now.size_bytes == file.status.size_bytes && now.mtime_ns == file.status.mtime_ns &&
+      now.inode == file.status.inode) {
+    return;
+  }
+  throw Error(ErrorCode::checkpoint,
+              fmt::format("{}: changed since its header was read ({} bytes then, {} now)",
+                          file.path, file.status.size_bytes, now.size_bytes),
+              "let whatever writes it finish, then run again");
+}
+
 namespace {
 
 File open_unchanged(const Syscalls& calls, const ProgramFile& file) {
   File opened = File::open_read(calls, file.path);
-  const FileStatus now = opened.status();
-  if (now.size_bytes != file.status.size_bytes || now.mtime_ns != file.status.mtime_ns ||
-      now.inode != file.status.inode) {
-    throw Error(ErrorCode::checkpoint,
-                fmt::format("{}: changed since its header was read ({} bytes then, {} now)",
-                            file.path, file.status.size_bytes, now.size_bytes),
-                "let whatever writes it finish, then run again");
-  }
+  refuse_if_changed(opened, file);
   return opened;
 }
 

@@ -12,6 +12,9 @@
 
 namespace weightloom {
 
+/// Errors: checkpoint if `opened` is no longer the file whose header was read.
+void refuse_if_changed(const File& opened, const ProgramFile& file);
+
 /// Thread safety: get may be called concurrently. Borrows the Syscalls and the files.
 class SourceFiles {
  public:

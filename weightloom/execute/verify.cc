@@ -1,6 +1,7 @@
 #include "weightloom/execute/verify.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,7 +11,10 @@
 #include <fmt/format.h>
 
 #include "weightloom/base/file.h"
+#include "weightloom/execute/cast_findings_internal.h"
+#include "weightloom/execute/checksums.h"
 #include "weightloom/execute/comparison_internal.h"
+#include "weightloom/execute/hash_sink_internal.h"
 #include "weightloom/execute/source_files_internal.h"
 #include "weightloom/plan/compile.h"
 #include "weightloom/plan/conversion.h"
@@ -80,7 +84,7 @@ class Comparison {
       : calls_(calls), a_(a), b_(b), selection_(selection), registry_(registry), run_(run) {}
 
   VerifyReport compare() && {
-    Conversion conversion = bring_to_layout_of(calls_, a_, b_, selection_, registry_);
+    Conversion conversion = bring_to_layout_of(calls_, a_, b_, selection_, registry_, run_.threads);
     report_.findings = std::move(conversion.findings);
     const CopyProgram shared = match_targets(conversion.program);
     find_only_in_a(conversion.program);
@@ -131,7 +135,8 @@ class Comparison {
 
   void compare_values(const CopyProgram& shared) {
     CompareSink sink(calls_, a_, stored_);
-    run_targets_apart(calls_, shared, sink, run_);
+    const RunStatistics done = run_targets_apart(calls_, shared, sink, run_);
+    std::ranges::move(cast_findings(shared, done), std::back_inserter(report_.findings));
     report_.tensors = static_cast<int64_t>(shared.targets().size());
     report_.bytes = shared.target_bytes();
     for (const auto& [target, byte] : sink.first_differences()) {
@@ -166,12 +171,21 @@ VerifyReport verify_readable(const Syscalls& calls, const Checkpoint& a, const R
   Selection as_is;
   as_is.mapping = "none";
   const Conversion conversion = plan_conversion(calls, a, as_is, Registry());
-  NullSink sink;
+  const std::optional<Checksums> checksums = read_checksums(calls, a);
+  NullSink nowhere;
+  HashSink sink(conversion.program,
+                std::vector<bool>(conversion.program.targets().size(), checksums.has_value()),
+                nowhere);
   VerifyReport report;
   run_targets_apart(calls, conversion.program, sink, run);
   report.tensors = static_cast<int64_t>(conversion.program.targets().size());
   report.bytes = conversion.program.target_bytes();
   report.findings = conversion.findings;
+  if (!checksums) return report;
+  report.has_checksums = true;
+  for (Finding& finding : compare_checksums(*checksums, a, sink.digests())) {
+    report.findings.push_back(std::move(finding));
+  }
   return report;
 }
 

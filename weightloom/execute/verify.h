@@ -27,14 +27,19 @@ struct VerifyReport {
   bool equal = true;                    ///< no differences
   int64_t tensors = 0;                  ///< compared, or read
   int64_t bytes = 0;                    ///< of these tensors
+  bool has_checksums = false;           ///< of every tensor, compared
   std::vector<Difference> differences;  ///< by tensor
   std::vector<Finding> findings;        ///< of the checkpoint, or of bringing B to A's layout
 };
 
-/// Reads every byte of a checkpoint whose headers and index agree (else it could not be opened).
+/// Reads every byte of a checkpoint whose headers and index agree (else it could not be opened),
+/// and compares the digests of its tensors with the checksum file, where there is one
+/// (checksums.h). Errors: io; format if the checksum file is broken.
 VerifyReport verify_readable(const Syscalls& calls, const Checkpoint& a, const RunOptions& run);
 
-/// Brings B to A's layout (`selection.to`, else A's own side) and compares bit for bit.
+/// Brings B to A's layout (`selection.to`, else A's own side) and, with `selection.dtype`, to that
+/// dtype, and compares bit for bit. A cast loses bits, so a checkpoint that was cast is A, and what
+/// it was cast from is B.
 /// Errors: plan if B cannot be brought there; io.
 VerifyReport verify_equal(const Syscalls& calls, const Checkpoint& a, const Checkpoint& b,
                           const Selection& selection, const Registry& registry,

@@ -218,6 +218,13 @@ void WorkFolder::remove() {
   remove_all(calls_, work_);
 }
 
+void make_folders_for(const Syscalls& calls, const std::string& folder, const std::string& name) {
+  for (size_t slash = name.find('/'); slash != std::string::npos;
+       slash = name.find('/', slash + 1)) {
+    make_folder(calls, join_path(folder, name.substr(0, slash)));
+  }
+}
+
 void link_tree(const Syscalls& calls, const std::string& from, const std::string& to,
                const std::set<std::string>& skip) {
   link_below(calls, from, to, "", skip);

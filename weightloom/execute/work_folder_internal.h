@@ -70,6 +70,10 @@ class WorkFolder {
   bool replaces_ = false;  // DST was there when prepare() looked
 };
 
+/// Makes the folders below `folder` that a file's relative name goes through ("weights/a" →
+/// "weights").
+void make_folders_for(const Syscalls& calls, const std::string& folder, const std::string& name);
+
 /// Hard-links every file below `from` into `to` under its relative name, but for those in `skip`
 /// (relative names); folders are made. Symbolic links are linked as such; a file that the system
 /// refuses to link (another owner's, a filesystem without links) is copied.

@@ -28,10 +28,11 @@ struct Product {
 class Application {
  public:
   Application(const Mapping& mapping, std::vector<NamedLayout> leaves, const ModelConfig& config,
-              int threads)
+              int threads, bool mixed_floats)
       : mapping_(mapping),
         leaves_(std::move(leaves)),
         config_(config),
+        mixed_floats_(mixed_floats),
         collector_(collect(mapping, leaves_.size(), threads,
                            [this](size_t leaf) { return std::string_view(leaves_[leaf].name); })),
         index_(leaves_) {}
@@ -85,6 +86,7 @@ class Application {
   const Mapping& mapping_;
   std::vector<NamedLayout> leaves_;
   const ModelConfig& config_;
+  const bool mixed_floats_;
   Collector collector_;
   LeafIndex index_;
   std::vector<std::vector<CompanionSet>> companions_;  // per group
@@ -165,7 +167,8 @@ std::optional<ListLength> list_length(const WeightConverter& converter, const Mo
 void Application::check_groups() {
   for (auto& group : collector_.groups()) {
     if (group.refused) continue;
-    auto findings = check_group(collector_, group, leaves_, list_length(converter(group), config_));
+    auto findings = check_group(collector_, group, leaves_, list_length(converter(group), config_),
+                                mixed_floats_);
     group.refused = !findings.empty();
     take_findings(std::move(findings));
   }
@@ -391,8 +394,8 @@ MappingResult Application::finish() {
 }  // namespace
 
 MappingResult apply_mapping(const Mapping& mapping, std::vector<NamedLayout> leaves,
-                            const ModelConfig& config, int threads) {
-  return Application(mapping, std::move(leaves), config, threads).run();
+                            const ModelConfig& config, int threads, bool mixed_floats) {
+  return Application(mapping, std::move(leaves), config, threads, mixed_floats).run();
 }
 
 }  // namespace weightloom

@@ -38,7 +38,9 @@ struct MappingResult {
 ///   index_gap, bad_index     a numbered list with a hole; what stands for an index is none
 ///   count_mismatch           a list of another length than config.json says
 ///   duplicate_target         two tensors for one name or place
-///   dtype_mismatch           dtypes that differ within one converter
+///   dtype_mismatch           dtypes that differ within one converter; with `mixed_floats` only
+///   where
+///                            one is an integer or under 16 bits: who casts says what they become
 ///   shape_mismatch, operation_refused, unsupported, target_count    what the operations refuse
 ///   companion_refused        a converter would take a tensor without its companion (…_scale_inv
 ///                            and its like), or the companion stands without its tensor
@@ -49,6 +51,6 @@ struct MappingResult {
 /// Names are matched on up to `threads` threads; the result does not depend on it.
 /// Errors: mapping if a pattern is too costly to search in a name.
 MappingResult apply_mapping(const Mapping& mapping, std::vector<NamedLayout> leaves,
-                            const ModelConfig& config, int threads = 1);
+                            const ModelConfig& config, int threads = 1, bool mixed_floats = false);
 
 }  // namespace weightloom

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "weightloom/codec/cast.h"
 #include "weightloom/mapping/check_group_internal.h"
 
 namespace weightloom {
@@ -38,8 +39,12 @@ class NameList {
 class GroupCheck {
  public:
   GroupCheck(Collector& collector, Group& group, std::span<const NamedLayout> leaves,
-             std::optional<ListLength> length)
-      : collector_(collector), group_(group), leaves_(leaves), length_(std::move(length)) {}
+             std::optional<ListLength> length, bool mixed_floats)
+      : collector_(collector),
+        group_(group),
+        leaves_(leaves),
+        length_(std::move(length)),
+        mixed_floats_(mixed_floats) {}
 
   std::vector<Finding> run() && {
     for (auto& items : group_.sources) {
@@ -220,6 +225,7 @@ class GroupCheck {
       for (const auto& item : items) {
         const auto& leaf = leaves_[item.leaf];
         if (leaf.dtype == first.dtype) continue;
+        if (mixed_floats_ && is_castable(leaf.dtype) && is_castable(first.dtype)) continue;
         return add("dtype_mismatch", leaf.name,
                    fmt::format("'{}': '{}' is {}, but '{}' is {}", target(), leaf.name,
                                to_string(leaf.dtype), first.name, to_string(first.dtype)));
@@ -231,6 +237,7 @@ class GroupCheck {
   Group& group_;
   std::span<const NamedLayout> leaves_;
   std::optional<ListLength> length_;
+  bool mixed_floats_;
   std::vector<Finding> findings_;
 };
 
@@ -238,8 +245,8 @@ class GroupCheck {
 
 std::vector<Finding> check_group(Collector& collector, Group& group,
                                  std::span<const NamedLayout> leaves,
-                                 std::optional<ListLength> length) {
-  return GroupCheck(collector, group, leaves, std::move(length)).run();
+                                 std::optional<ListLength> length, bool mixed_floats) {
+  return GroupCheck(collector, group, leaves, std::move(length), mixed_floats).run();
 }
 
 }  // namespace weightloom

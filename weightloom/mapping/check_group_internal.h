@@ -11,9 +11,10 @@
 
 namespace weightloom {
 
-/// Sorts the group's lists by index and says what is wrong with them.
+/// Sorts the group's lists by index and says what is wrong with them. `mixed_floats`: dtypes may
+/// differ if all can be cast.
 std::vector<Finding> check_group(Collector& collector, Group& group,
                                  std::span<const NamedLayout> leaves,
-                                 std::optional<ListLength> length);
+                                 std::optional<ListLength> length, bool mixed_floats);
 
 }  // namespace weightloom

@@ -7,6 +7,7 @@
 
 #include "weightloom/base/error.h"
 #include "weightloom/base/quote.h"
+#include "weightloom/codec/cast.h"
 #include "weightloom/mapping/operation_internal.h"
 #include "weightloom/mapping/strict_json_internal.h"
 #include "weightloom/safetensors/checkpoint.h"
@@ -64,6 +65,29 @@ std::vector<OriginalFile> read_files(const StrictObject& record) {
   return files;
 }
 
+std::vector<CastRule> read_casts(const StrictObject& record) {
+  std::vector<CastRule> casts;
+  if (!record.has("casts")) return casts;
+  for (const json& item : record.list("casts")) {
+    const StrictObject cast(item, fmt::format("{}: casts[{}]", record.where(), casts.size()),
+                            ErrorCode::format, {"dtype", "keep_dtype"});
+    const auto dtype = parse_dtype(cast.text("dtype"));
+    if (!dtype || !is_castable(*dtype)) {
+      cast.refuse(fmt::format("'dtype' is {}, but needs to be BF16, F16, F32 or F64",
+                              quote(cast.text("dtype"))));
+    }
+    casts.push_back({*dtype, cast.texts("keep_dtype")});
+  }
+  return casts;
+}
+
+std::string to_json(const CastRule& cast) {
+  std::vector<std::string> keep;
+  for (const std::string& glob : cast.keep) keep.push_back(to_json_string(glob));
+  return fmt::format(R"({{"dtype": "{}", "keep_dtype": [{}]}})", to_string(cast.dtype),
+                     fmt::join(keep, ", "));
+}
+
 std::string to_json(const OriginalFile& file) {
   return fmt::format(R"({{"name": {}, "header": {}}})", to_json_string(file.name),
                      to_json_string(file.header_json));
@@ -78,9 +102,9 @@ bool is_layout(std::string_view word) {
 Provenance parse_provenance(std::string_view json_text, std::string_view file,
                             const OperationMakers& operations) {
   const json root = internal::parse_json_object(json_text, file, ErrorCode::format);
-  const StrictObject record(
-      root, std::string(file), ErrorCode::format,
-      {"format", "layout", "mapping", "mapping_hash", "config", "fired", "files", "index"});
+  const StrictObject record(root, std::string(file), ErrorCode::format,
+                            {"format", "layout", "mapping", "mapping_hash", "config", "fired",
+                             "files", "index", "casts"});
   if (record.text("format") != kFormat) {
     record.refuse(
         fmt::format("format is '{}', but needs to be '{}'", record.text("format"), kFormat));
@@ -101,6 +125,7 @@ Provenance parse_provenance(std::string_view json_text, std::string_view file,
     check_file_name(record, index.text("name"));
     provenance.index.emplace(index.text("name"), index.text("text"));
   }
+  provenance.casts = read_casts(record);
   return provenance;
 }
 
@@ -113,12 +138,16 @@ std::string format_provenance(const Provenance& provenance) {
                         to_json_string(provenance.index->first),
                         to_json_string(provenance.index->second));
   }
+  std::vector<std::string> casts;
+  for (const CastRule& cast : provenance.casts) casts.push_back(to_json(cast));
+  const std::string cast_list =
+      casts.empty() ? "" : fmt::format(",\n\"casts\": [{}]", fmt::join(casts, ", "));
   return fmt::format(
       "{{\"format\": \"{}\",\n\"layout\": {},\n\"mapping\": {},\n\"mapping_hash\": \"{}\",\n"
-      "\"config\": {},\n\"fired\": [{}],\n\"files\": [{}]{}}}\n",
+      "\"config\": {},\n\"fired\": [{}],\n\"files\": [{}]{}{}}}\n",
       kFormat, to_json_string(provenance.layout), provenance.mapping.to_json(),
       provenance.mapping.hash(), to_json_string(provenance.config_json),
-      fmt::join(provenance.fired, ", "), fmt::join(files, ",\n  "), index);
+      fmt::join(provenance.fired, ", "), fmt::join(files, ",\n  "), index, cast_list);
 }
 
 }  // namespace weightloom

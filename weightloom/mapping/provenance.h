@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "weightloom/base/dtype.h"
 #include "weightloom/base/export.h"
 #include "weightloom/mapping/mapping.h"
 
@@ -25,9 +26,19 @@ struct OriginalFile {
   std::string header_json;  ///< with its padding
 };
 
+/// A cast that changed tensors: those of castable dtypes, but for names that match a glob of
+/// `keep`, got `dtype`.
+struct CastRule {
+  DType dtype = DType::F32;       ///< what it led to
+  std::vector<std::string> keep;  ///< globs over names that it did not touch
+
+  friend bool operator==(const CastRule&, const CastRule&) = default;
+};
+
 /// `{"format": "weightloom.provenance/1", "layout": "runtime", "mapping": {…}, "mapping_hash": …,
 ///   "config": "text", "fired": [places], "files": [{"name": …, "header": "text"}],
-///   "index": {"name": …, "text": "text"}}`; the texts of files stand there whole, as strings.
+///   "index": {"name": …, "text": "text"}, "casts": [{"dtype": "BF16", "keep_dtype": [globs]}]}`;
+/// the texts of files stand there whole, as strings.
 struct Provenance {
   std::string layout;          ///< "hub", "runtime" or "unknown": what this folder holds
   Mapping mapping;             ///< whole, so that a later release with other rules still goes back
@@ -35,6 +46,7 @@ struct Provenance {
   std::string config_json;     ///< the config.json the mapping's operations were resolved with; ""
   std::vector<OriginalFile> files;  ///< of the hub side; empty if the way back is by rule
   std::optional<std::pair<std::string, std::string>> index;  ///< name and text, verbatim
+  std::vector<CastRule> casts;  ///< since the originals, in order; globs over this layout's names
 };
 
 /// Errors: format, naming `file`; also if the mapping does not have the hash the record states, or

@@ -17,7 +17,8 @@ Provenance example() {
           {0, 2},
           "{\"model_type\":  \"mixtral\"}\n",
           {{"model-00001-of-00001.safetensors", "{\"ä\": \"\\u00e9\\n\"}   "}},
-          {{"model.safetensors.index.json", "{\n  \"weight_map\": {}\n}\n"}}};
+          {{"model.safetensors.index.json", "{\n  \"weight_map\": {}\n}\n"}},
+          {{DType::F32, {}}, {DType::BF16, {"*.gate.*", "norm"}}}};
 }
 
 std::string refusal(const std::string& json) {
@@ -46,6 +47,15 @@ TEST(Provenance, SurvivesTheTripByteForByte) {
   EXPECT_EQ(again.files.at(0).name, record.files.at(0).name);
   EXPECT_EQ(again.files.at(0).header_json, record.files.at(0).header_json);
   EXPECT_EQ(again.index, record.index);
+  EXPECT_EQ(again.casts, record.casts);
+}
+
+TEST(Provenance, SaysNothingOfCastsWhereThereWereNone) {
+  Provenance record = example();
+  record.casts.clear();
+  const std::string text = format_provenance(record);
+  EXPECT_EQ(text.find("casts"), std::string::npos);
+  EXPECT_TRUE(parse_provenance(text, "weightloom.json").casts.empty());
 }
 
 TEST(Provenance, NeedsNoFilesAndNoIndex) {
@@ -67,6 +77,8 @@ TEST(Provenance, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(refusal(replaced(text, "provenance/1", "provenance/2")), HasSubstr("provenance/2"));
   EXPECT_THAT(refusal(replaced(text, "\"runtime\"", "\"both\"")), HasSubstr("layout is 'both'"));
   EXPECT_THAT(refusal(replaced(text, "[0, 2]", "[2, 0]")), HasSubstr("'fired' has 0"));
+  EXPECT_THAT(refusal(replaced(text, "\"BF16\"", "\"I32\"")),
+              HasSubstr("casts[1]: 'dtype' is 'I32', but needs to be BF16, F16, F32 or F64"));
   EXPECT_THAT(refusal(replaced(text, "[0, 2]", "[0, 3]")), HasSubstr("in 3 transforms"));
   EXPECT_THAT(refusal(replaced(text, "\"fired\"", "\"fierd\"")),
               HasSubstr("did you mean 'fired'?"));

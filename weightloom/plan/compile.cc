@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "weightloom/codec/cast.h"
 #include "weightloom/layout/coverage.h"
 #include "weightloom/plan/lower_internal.h"
 
@@ -49,8 +50,12 @@ Region whole_of(const Shape& shape) {
 /// Compiles targets one by one and remembers who reads which source.
 class Compiler {
  public:
-  Compiler(std::vector<ProgramFile> files, std::vector<ProgramSource> sources)
-      : files_(std::move(files)), sources_(std::move(sources)), readers_(sources_.size()) {}
+  Compiler(std::vector<ProgramFile> files, std::vector<ProgramSource> sources,
+           const MayCast& may_cast)
+      : files_(std::move(files)),
+        sources_(std::move(sources)),
+        may_cast_(may_cast),
+        readers_(sources_.size()) {}
 
   void add(NamedLayout target) {
     if (!names_.insert(target.name).second) {
@@ -100,7 +105,7 @@ class Compiler {
     for (const Region& region : target.layout.regions()) {
       if (region.is_pad()) continue;
       const ProgramSource& source = sources_[static_cast<size_t>(region.source)];
-      if (source.dtype == target.dtype) continue;
+      if (source.dtype == target.dtype || casts(target, source)) continue;
       report("dtype_mismatch", target.name,
              fmt::format("target '{}' is {}, but its source '{}' is {}", target.name,
                          to_string(target.dtype), source.name, to_string(source.dtype)));
@@ -109,12 +114,20 @@ class Compiler {
     return true;
   }
 
+  bool casts(const NamedLayout& target, const ProgramSource& source) const {
+    return is_castable(source.dtype) && is_castable(target.dtype) && may_cast_ &&
+           may_cast_(target.name);
+  }
+
+  DType source_dtype(SourceId source) const { return sources_[static_cast<size_t>(source)].dtype; }
+
   void emit(NamedLayout target) {
     ProgramTarget result;
     result.shape = target.layout.shape();
     result.dtype = target.dtype;
     const auto size = checked_bytes(result.dtype, result.shape);
-    Lowered lowered = lower_to_bytes(std::move(target.layout), target.dtype);
+    Lowered lowered = lower_to_bytes(std::move(target.layout), target.dtype,
+                                     [this](SourceId source) { return source_dtype(source); });
     if (!size) {
       lowered.refusal = fmt::format("{} {} does not fill whole bytes", to_string(result.dtype),
                                     to_string(result.shape));
@@ -127,6 +140,9 @@ class Compiler {
     result.size_bytes = *size;
     result.regions = std::move(lowered.regions);
     result.disjoint_hulls = hulls_disjoint(result.regions);
+    result.has_casts = std::ranges::any_of(result.regions, [&](const Region& region) {
+      return !region.is_pad() && source_dtype(region.source) != result.dtype;
+    });
     targets_.push_back(std::move(result));
   }
 
@@ -155,6 +171,7 @@ class Compiler {
 
   std::vector<ProgramFile> files_;
   std::vector<ProgramSource> sources_;
+  const MayCast& may_cast_;
   std::vector<Readers> readers_;  // of each source
   std::unordered_set<std::string> names_;
   std::vector<ProgramTarget> targets_;
@@ -164,8 +181,8 @@ class Compiler {
 }  // namespace
 
 Compiled compile(std::vector<ProgramFile> files, std::vector<ProgramSource> sources,
-                 std::vector<NamedLayout> targets) {
-  Compiler compiler(std::move(files), std::move(sources));
+                 std::vector<NamedLayout> targets, const MayCast& may_cast) {
+  Compiler compiler(std::move(files), std::move(sources), may_cast);
   for (NamedLayout& target : targets) compiler.add(std::move(target));
   return compiler.finish();
 }

@@ -1,6 +1,8 @@
 // Compilation: named layouts over source tensors become a CopyProgram, with all findings.
 #pragma once
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "weightloom/base/error.h"
@@ -16,14 +18,17 @@ struct Compiled {
   std::vector<Finding> findings;  ///< all of them, by target name
 };
 
+/// True for the names of targets that may differ from their sources in dtype, by a cast.
+using MayCast = std::function<bool(const std::string& target)>;
+
 /// Checks and lowers. Found, all as errors: a target element with no writer or several
 /// (`target_not_written`, `target_written_twice`), a source element read by none or several targets
-/// (`source_not_used`, `source_used_twice`), dtypes that differ (`dtype_mismatch`), two targets of
-/// one name (`duplicate_target`), a cut inside a byte (`inside_byte`).
-/// Shape: `targets` are layouts
-/// over places in `sources`; the program keeps their order.
+/// (`source_not_used`, `source_used_twice`), dtypes that differ and no cast that was asked for
+/// leads from one to the other (`dtype_mismatch`), two targets of one name (`duplicate_target`), a
+/// cut inside a byte (`inside_byte`). Shape: `targets` are layouts over places in `sources`; the
+/// program keeps their order.
 Compiled compile(std::vector<ProgramFile> files, std::vector<ProgramSource> sources,
-                 std::vector<NamedLayout> targets);
+                 std::vector<NamedLayout> targets, const MayCast& may_cast = {});
 
 /// The program of some targets of another: `keep[i]` says whether target i stays.
 CopyProgram select_targets(const CopyProgram& program, const std::vector<bool>& keep);

@@ -83,6 +83,31 @@ TEST(CompileTest, DtypesMustAgree) {
               HasSubstr("target 'a' is I32, but its source 'a' is F32"));
 }
 
+Compiled compile_casting(std::vector<NamedLayout> targets) {
+  const auto may_cast = [](const std::string& name) { return name != "kept"; };
+  return compile({{"f", "f", {}}}, kSources, std::move(targets), may_cast);
+}
+
+TEST(CompileTest, ACastThatWasAskedForIsCompiled) {
+  const auto compiled = compile_casting({{"a", DType::BF16, a()}, {"b", DType::F32, b()}});
+  EXPECT_THAT(compiled.findings, IsEmpty());
+  const auto targets = compiled.program.targets();
+  EXPECT_EQ(targets[0].size_bytes, 12);
+  EXPECT_TRUE(targets[0].has_casts);
+  const RegionType type = compiled.program.type_of(targets[0], targets[0].regions[0]);
+  EXPECT_EQ(type.from, DType::F32);
+  EXPECT_EQ(type.to, DType::BF16);
+  EXPECT_FALSE(targets[1].has_casts);
+  EXPECT_FALSE(compiled.program.type_of(targets[1], targets[1].regions[0]).casts());
+}
+
+TEST(CompileTest, ACastIsForTargetsThatWereAskedForAndCastableDTypesOnly) {
+  EXPECT_THAT(codes(compile_casting({{"kept", DType::BF16, a()}, {"b", DType::F32, b()}})),
+              ElementsAre("dtype_mismatch kept"));
+  EXPECT_THAT(codes(compile_casting({{"a", DType::I32, a()}, {"b", DType::F32, b()}})),
+              ElementsAre("dtype_mismatch a"));
+}
+
 TEST(CompileTest, TwoTargetsOfOneNameAreRefused) {
   const auto compiled = compile_targets({{"t", DType::F32, a()}, {"t", DType::F32, b()}});
   EXPECT_THAT(codes(compiled), Contains("duplicate_target t"));

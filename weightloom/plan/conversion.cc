@@ -10,28 +10,20 @@
 #include "weightloom/layout/operations.h"
 #include "weightloom/layout/relation.h"
 #include "weightloom/mapping/apply.h"
+#include "weightloom/plan/cast_rules_internal.h"
 #include "weightloom/plan/compile.h"
 
 namespace weightloom {
 namespace {
 
-void append(std::vector<Finding>& to, std::vector<Finding> from) {
+template <typename T>
+void append(std::vector<T>& to, std::vector<T> from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
 bool has_errors(const std::vector<Finding>& findings) {
   return std::any_of(findings.begin(), findings.end(),
                      [](const Finding& finding) { return finding.severity == Severity::error; });
-}
-
-std::vector<NamedLayout> identity_leaves(std::span<const StoredTensor> tensors) {
-  std::vector<NamedLayout> leaves;
-  leaves.reserve(tensors.size());
-  for (const StoredTensor& tensor : tensors) {
-    const auto id = static_cast<SourceId>(leaves.size());
-    leaves.push_back({tensor.name, tensor.dtype, identity(id, tensor.shape)});
-  }
-  return leaves;
 }
 
 /// The relation of a record: hub tensors, and the runtime layouts that its mapping makes of them.
@@ -59,24 +51,64 @@ class Planner {
     append(result_.findings, choice_.findings);
     result_.mapping = choice_.label;
     rules_ = choice_.mapping;
+    rename_sources();
     resolve_sides();
     result_.metadata = {{"format", "pt"}};
+    if (selection_.dtype) casts_.push_back({*selection_.dtype, selection_.keep_dtype});
+    result_.dtype = selection_.dtype;
     std::vector<NamedLayout> targets = make_targets();
+    for (NamedLayout& target : targets) {
+      target.dtype = dtype_after(casts_, target.name, target.dtype);
+    }
+    if (!result_.original_files.empty()) note_changed_dtypes(targets);
     compile_targets(std::move(targets));
     record();
     return std::move(result_);
   }
 
  private:
+  void rename_sources() {
+    const std::vector<std::string_view> names = names_of(source_);
+    RenamedNames renamed = apply_renames(selection_.renames, names, threads_);
+    append(result_.findings, std::move(renamed.findings));
+    names_ = std::move(renamed.names);
+    for (size_t i = 0; i < names.size(); ++i) result_.renamed += names_[i] != names[i] ? 1 : 0;
+  }
+
+  /// The source's tensors as they are, under their new names. One that lost its name to another
+  /// (which is refused) is left out.
+  std::vector<NamedLayout> leaves() const {
+    std::vector<NamedLayout> leaves;
+    leaves.reserve(names_.size());
+    for (size_t i = 0; i < names_.size(); ++i) {
+      const StoredTensor& tensor = source_.tensors()[i];
+      if (!names_[i]) continue;
+      leaves.push_back(
+          {*names_[i], tensor.dtype, identity(static_cast<SourceId>(i), tensor.shape)});
+    }
+    return leaves;
+  }
+
+  Side side_of_source() const {
+    std::vector<std::string_view> names;
+    names.reserve(names_.size());
+    for (const auto& name : names_) names.push_back(name ? std::string_view(*name) : "");
+    return detect_side(names, facts_, choice_.mapping);
+  }
+
   void resolve_sides() {
     result_.from = selection_.from;
     if (result_.from == Side::unknown) {
-      result_.from = detect_side(source_, facts_, choice_.mapping);
+      result_.from = side_of_source();
     }
     result_.to = selection_.to.value_or(result_.from);
     if (result_.from != Side::unknown || !selection_.to) return;
     if (choice_.mapping.empty()) {  // both sides have the same names
       result_.from = result_.to == Side::runtime ? Side::hub : Side::runtime;
+      return;
+    }
+    if (has_errors(result_.findings)) {  // renames went wrong: names are not what was meant
+      result_.from = result_.to;
       return;
     }
     throw Error(ErrorCode::usage,
@@ -90,8 +122,8 @@ class Planner {
 
   std::vector<NamedLayout> make_targets() {
     if (!converts()) {
-      result_.passed_through = static_cast<int64_t>(source_.tensors().size());
-      return identity_leaves(source_.tensors());
+      result_.passed_through = static_cast<int64_t>(source_.tensors().size()) - result_.renamed;
+      return leaves();
     }
     if (result_.to == Side::runtime) {
       if (choice_.with_legacy) rules_ = rules_.followed_by(registry_.legacy());
@@ -103,7 +135,7 @@ class Planner {
 
   std::vector<NamedLayout> apply_rules(const Mapping& mapping) {
     MappingResult applied =
-        apply_mapping(mapping, identity_leaves(source_.tensors()), config(), threads_);
+        apply_mapping(mapping, leaves(), config(), threads_, selection_.dtype.has_value());
     append(result_.findings, std::move(applied.findings));
     result_.passed_through = applied.passed_through;
     fired_ = std::move(applied.fired);
@@ -152,8 +184,7 @@ class Planner {
     MappingResult forward = apply_mapping(mapping, targets, config(), threads_);
     std::unordered_map<std::string, const NamedLayout*> made;
     for (const NamedLayout& tensor : forward.tensors) made.emplace(tensor.name, &tensor);
-    const auto leaves = identity_leaves(source_.tensors());
-    for (const NamedLayout& leaf : leaves) {
+    for (const NamedLayout& leaf : leaves()) {
       const auto found = made.find(leaf.name);
       if (found != made.end() && is_same_layout(found->second->layout, leaf.layout)) continue;
       add_error("round_trip", leaf.name,
@@ -184,14 +215,33 @@ class Planner {
     Relation back = invert(relation);
     std::vector<NamedLayout> targets;
     for (size_t i = 0; i < forward.hub.size(); ++i) {
-      targets.push_back(
-          {std::move(forward.hub[i].name), forward.hub[i].dtype, std::move(back.targets[i])});
+      const DType dtype = dtype_today(back.targets[i]).value_or(forward.hub[i].dtype);
+      targets.push_back({std::move(forward.hub[i].name), dtype, std::move(back.targets[i])});
     }
     if (!selection_.is_partial()) {
       result_.original_files = facts_.record->files;
       result_.original_index = facts_.record->index;
     }
     return targets;
+  }
+
+  /// The dtype of the first source of a layout over the tensors that are there; nothing if it has
+  /// none.
+  std::optional<DType> dtype_today(const Layout& layout) const {
+    for (const Region& region : layout.regions()) {
+      if (region.is_pad()) continue;
+      return source_.tensors()[static_cast<size_t>(region.source)].dtype;
+    }
+    return std::nullopt;
+  }
+
+  /// Casts since the original: its headers serve only where every dtype is the original's again.
+  void note_changed_dtypes(const std::vector<NamedLayout>& targets) {
+    ChangedDTypes changed = changed_dtypes(targets, recorded_dtypes_, *facts_.record);
+    if (changed.finding) result_.findings.push_back(std::move(*changed.finding));
+    if (!changed.any) return;
+    result_.original_files.clear();
+    result_.original_index.reset();
   }
 
   RecordedForward recorded_forward() {
@@ -201,10 +251,11 @@ class Planner {
       for (const HeaderTensor& tensor : header.tensors()) {
         const auto id = static_cast<SourceId>(forward.hub.size());
         forward.hub.push_back({tensor.name, tensor.dtype, identity(id, tensor.shape)});
+        recorded_dtypes_.push_back(tensor.dtype);
       }
     }
-    MappingResult applied =
-        apply_mapping(facts_.record->mapping, forward.hub, recorded_config(), threads_);
+    MappingResult applied = apply_mapping(facts_.record->mapping, forward.hub, recorded_config(),
+                                          threads_, !facts_.record->casts.empty());
     append(result_.findings, std::move(applied.findings));
     result_.passed_through = applied.passed_through;
     forward.runtime = std::move(applied.tensors);
@@ -223,11 +274,13 @@ class Planner {
     Relation relation;
     for (const NamedLayout& hub : forward.hub) relation.sources.push_back(hub.layout.shape());
     relation.drops.resize(relation.sources.size());
-    for (const StoredTensor& tensor : source_.tensors()) {
-      const auto found = recorded.find(tensor.name);
+    for (size_t i = 0; i < names_.size(); ++i) {
+      const StoredTensor& tensor = source_.tensors()[i];
+      const std::string& name = names_[i].value_or(tensor.name);
+      const auto found = recorded.find(name);
       if (found == recorded.end()) {
-        add_error("not_in_record", tensor.name,
-                  fmt::format("tensor '{}' is not among those that {} says were made", tensor.name,
+        add_error("not_in_record", name,
+                  fmt::format("tensor '{}' is not among those that {} says were made", name,
                               kProvenanceName));
         continue;
       }
@@ -244,11 +297,12 @@ class Planner {
   }
 
   void check_against_record(const StoredTensor& tensor, const NamedLayout& recorded) {
-    if (tensor.shape == recorded.layout.shape() && tensor.dtype == recorded.dtype) return;
+    const DType dtype = dtype_after(facts_.record->casts, recorded.name, recorded.dtype);
+    if (tensor.shape == recorded.layout.shape() && tensor.dtype == dtype) return;
     add_error("shape_mismatch", tensor.name,
               fmt::format("tensor '{}' is {} {}, but {} says {} {}", tensor.name,
                           to_string(tensor.dtype), to_string(tensor.shape), kProvenanceName,
-                          to_string(recorded.dtype), to_string(recorded.layout.shape())));
+                          to_string(dtype), to_string(recorded.layout.shape())));
   }
 
   void add_error(std::string code, const std::string& tensor, std::string message) {
@@ -259,7 +313,7 @@ class Planner {
     if (has_errors(result_.findings)) return compile_what_is_sound(std::move(targets));
     std::sort(targets.begin(), targets.end(),
               [](const NamedLayout& a, const NamedLayout& b) { return a.name < b.name; });
-    Compiled compiled = compile(program_files(), program_sources(), std::move(targets));
+    Compiled compiled = compile(program_files(), program_sources(), std::move(targets), may_cast());
     append(result_.findings, std::move(compiled.findings));
     select(std::move(compiled.program));
   }
@@ -267,11 +321,18 @@ class Planner {
   /// With errors found already, the rest is compiled only to show it: what its sources lack is
   /// known.
   void compile_what_is_sound(std::vector<NamedLayout> targets) {
-    Compiled compiled = compile(program_files(), program_sources(), std::move(targets));
+    Compiled compiled = compile(program_files(), program_sources(), std::move(targets), may_cast());
     for (Finding& finding : compiled.findings) {
       if (finding.code != "source_not_used") result_.findings.push_back(std::move(finding));
     }
     select(std::move(compiled.program));
+  }
+
+  /// Targets that the caller's cast reaches.
+  MayCast may_cast() const {
+    return [this](const std::string& name) {
+      return !casts_.empty() && !is_kept(casts_.front(), name);
+    };
   }
 
   void select(CopyProgram program) {
@@ -309,27 +370,69 @@ class Planner {
     return sources;
   }
 
-  /// The record that the output gets.
+  /// The record that the output gets. Of names changed by hand in a layout that stays nothing is
+  /// claimed.
   void record() {
-    if (!converts() && facts_.record && !selection_.is_partial()) {
+    const bool renames = !selection_.renames.empty();
+    if (!converts() && !selection_.is_partial()) keep_names();
+    if (!converts() && !renames && facts_.record && !selection_.is_partial()) {
       result_.provenance = *facts_.record;
-      return;
+      return record_cast();
     }
     Provenance& record = result_.provenance;
-    record.layout = std::string(to_string(result_.to));
+    record.layout = std::string(to_string(renames && !converts() ? Side::unknown : result_.to));
     record.mapping = rules_;
     record.config_json = facts_.config_json;
     for (size_t i = 0; i < fired_.size() && result_.to == Side::runtime; ++i) {
       if (fired_[i] > 0) record.fired.push_back(static_cast<int64_t>(i));
     }
     if (converts() && result_.to == Side::runtime && !selection_.is_partial()) keep_originals();
+    record_cast();
+  }
+
+  /// The record says that dtypes changed only if some did.
+  void record_cast() {
+    const auto targets = result_.program.targets();
+    const bool changed = std::any_of(targets.begin(), targets.end(),
+                                     [](const ProgramTarget& target) { return target.has_casts; });
+    if (changed) append(result_.provenance.casts, casts_);
+  }
+
+  void keep_names() {
+    if (has_errors(result_.findings)) return;
+    for (const auto& name : names_) result_.kept_names.push_back(*name);
+  }
+
+  /// Puts the renames before the record's rules, so that the record leads from the
+  /// original names. False if one mapping cannot say both.
+  bool record_renames() {
+    if (selection_.renames.empty()) return true;
+    std::optional<Mapping> both = with_renames(selection_.renames, choice_.mapping);
+    if (!both || !leads_to_targets(*both)) return false;
+    Provenance& record = result_.provenance;
+    record.mapping = *std::move(both);
+    const auto added = static_cast<int64_t>(selection_.renames.size());
+    for (int64_t& place : record.fired) place += added;
+    for (int64_t i = added; i-- > 0;) record.fired.insert(record.fired.begin(), i);
+    return true;
+  }
+
+  /// True if `mapping` makes of the source's own names what the program makes.
+  bool leads_to_targets(const Mapping& mapping) const {
+    std::vector<NamedLayout> originals = leaves();
+    for (size_t i = 0; i < originals.size(); ++i) originals[i].name = source_.tensors()[i].name;
+    const MappingResult applied = apply_mapping(mapping, std::move(originals), config(), threads_);
+    if (has_errors(applied.findings)) return false;
+    return std::ranges::equal(applied.tensors, result_.program.targets(), {}, &NamedLayout::name,
+                              &ProgramTarget::name);
   }
 
   /// The source's headers and index, verbatim, when its files hold exactly the tensors converted.
   void keep_originals() {
     size_t tensors = 0;
     for (const CheckpointFile& file : source_.files()) tensors += file.header.tensors().size();
-    if (tensors != source_.tensors().size()) return;
+    if (tensors != source_.tensors().size() || has_errors(result_.findings)) return;
+    if (!record_renames()) return;
     for (const CheckpointFile& file : source_.files()) {
       result_.provenance.files.push_back({file.name, file.header.json()});
     }
@@ -343,8 +446,11 @@ class Planner {
   const int threads_;
   SideFacts facts_;
   MappingChoice choice_;
-  Mapping rules_;  // what leads to the runtime side
+  Mapping rules_;                                  // what leads to the runtime side
+  std::vector<std::optional<std::string>> names_;  // of the source's tensors, renamed
   std::vector<int64_t> fired_;
+  std::vector<CastRule> casts_;         // the caller's: one, or none
+  std::vector<DType> recorded_dtypes_;  // of the original's tensors, going back by record
   Conversion result_;
 };
 

@@ -20,6 +20,7 @@ struct Conversion {
   Side from = Side::unknown;      ///< what the source holds
   Side to = Side::unknown;        ///< what the output holds
   int64_t passed_through = 0;     ///< tensors that keep their name because no rule matched
+  int64_t renamed = 0;            ///< tensors whose name a --rename changed
   int64_t deselected = 0;         ///< targets that include and exclude left out
   Metadata metadata;              ///< of the output's headers
   Provenance provenance;          ///< the record to write with the output
@@ -27,6 +28,11 @@ struct Conversion {
   std::vector<OriginalFile> original_files;
   /// Name and text of the original index, likewise.
   std::optional<std::pair<std::string, std::string>> original_index;
+  /// What the caller wants of castable dtypes; config.json is to say so.
+  std::optional<DType> dtype;
+  /// What each tensor of the source is called in an output that holds exactly these, in the layout
+  /// they are in: such an output keeps the source's files. Else empty.
+  std::vector<std::string> kept_names;
 
   /// True if findings refuse the conversion.
   bool is_refused(bool lenient) const noexcept;

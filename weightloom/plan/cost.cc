@@ -9,19 +9,21 @@
 namespace weightloom {
 namespace {
 
-int64_t bytes_from_sources(const ProgramTarget& target) {
+/// Source bytes of a part of a target.
+int64_t bytes_from_sources(const CopyProgram& program, const ProgramTarget& target,
+                           std::span<const Region> regions) {
   int64_t bytes = 0;
-  for (const Region& region : target.regions) bytes += region.is_pad() ? 0 : volume(region);
+  for (const Region& region : regions) {
+    if (region.is_pad()) continue;
+    bytes += volume(region) * program.type_of(target, region).source_bytes();
+  }
   return bytes;
 }
 
 int64_t bytes_in(const CopyProgram& program, const Piece& piece) {
   const ProgramTarget& target = program.targets()[static_cast<size_t>(piece.target)];
-  int64_t bytes = 0;
-  for (const Region& region : clip_target(target, piece.begin_bytes, piece.end_bytes)) {
-    bytes += region.is_pad() ? 0 : volume(region);
-  }
-  return bytes;
+  return bytes_from_sources(program, target,
+                            clip_target(target, piece.begin_bytes, piece.end_bytes));
 }
 
 /// What a program costs whatever its tiles are.
@@ -30,7 +32,7 @@ Cost cost_without_tiles(const CopyProgram& program) {
   std::vector<bool> opened(program.files().size());
   cost.target_bytes_read.reserve(program.targets().size());
   for (const ProgramTarget& target : program.targets()) {
-    cost.target_bytes_read.push_back(bytes_from_sources(target));
+    cost.target_bytes_read.push_back(bytes_from_sources(program, target, target.regions));
     cost.bytes_needed += cost.target_bytes_read.back();
     for (const Region& region : target.regions) {
       if (region.is_pad()) continue;

@@ -22,7 +22,10 @@ std::string dump(const CopyProgram& program) {
     fmt::format_to(out, "target '{}' {} {}\n", target.name, to_string(target.dtype),
                    to_string(target.shape));
     for (const Region& region : target.regions) {
-      fmt::format_to(out, "  {}\n", to_string(region));
+      const RegionType type = program.type_of(target, region);
+      fmt::format_to(out, "  {}", to_string(region));
+      if (type.casts()) fmt::format_to(out, " cast {}", to_string(type.from));
+      fmt::format_to(out, "\n");
     }
   }
   return text;

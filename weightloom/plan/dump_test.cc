@@ -22,5 +22,18 @@ TEST(DumpTest, AProgramIsALineForEachSourceAndRegion) {
             "  12<-s1+0 (12:1<-1)\n");
 }
 
+TEST(DumpTest, ACastSaysWhatItCastsFrom) {
+  const std::vector<Layout> parts{identity(0, {3}), identity(1, {3})};
+  const Compiled compiled = compile(
+      {{"f", "f", {}}}, {{"a", DType::F32, {3}, 0, 8, 12}, {"b", DType::F16, {3}, 0, 20, 6}},
+      {{"t", DType::F16, concat(parts, 0)}}, [](const std::string&) { return true; });
+  EXPECT_EQ(dump(compiled.program),
+            "source 0 'a' F32 [3] file 0 'f' [8, 20)\n"
+            "source 1 'b' F16 [3] file 0 'f' [20, 26)\n"
+            "target 't' F16 [6]\n"
+            "  0<-s0+0 (3:2<-4) cast F32\n"
+            "  6<-s1+0 (6:1<-1)\n");
+}
+
 }  // namespace
 }  // namespace weightloom

@@ -1,10 +1,29 @@
 #include "weightloom/plan/interpret.h"
 
+#include "weightloom/codec/cast_reference.h"
+
 namespace weightloom {
 namespace {
 
+/// Writes the byte, or the element, at `to` of the target from `from` of the source.
+void copy_point(const RegionType& type, const Bytes& source, size_t from, Bytes& target,
+                size_t to) {
+  if (!type.casts()) {
+    target.at(to) = source.at(from);
+    return;
+  }
+  uint64_t pattern = 0;
+  for (size_t i = static_cast<size_t>(type.source_bytes()); i-- > 0;) {
+    pattern = pattern << 8 | std::to_integer<uint64_t>(source.at(from + i));
+  }
+  pattern = cast_bits(type.from, type.to, pattern);
+  for (size_t i = 0; i < static_cast<size_t>(type.target_bytes()); ++i) {
+    target.at(to + i) = static_cast<std::byte>(pattern >> (8 * i));
+  }
+}
+
 /// Visits every (target, source) pair of a region by counting through its axes.
-void copy_region(const Region& region, const Bytes& source, Bytes& target) {
+void copy_region(const RegionType& type, const Region& region, const Bytes& source, Bytes& target) {
   std::vector<int64_t> count(region.axes.size(), 0);
   while (true) {
     int64_t to = region.target_offset;
@@ -13,8 +32,11 @@ void copy_region(const Region& region, const Bytes& source, Bytes& target) {
       to += count[i] * region.axes[i].target_stride;
       from += count[i] * region.axes[i].source_stride;
     }
-    target.at(static_cast<size_t>(to)) =
-        region.is_pad() ? std::byte{0} : source.at(static_cast<size_t>(from));
+    if (region.is_pad()) {
+      target.at(static_cast<size_t>(to)) = std::byte{0};
+    } else {
+      copy_point(type, source, static_cast<size_t>(from), target, static_cast<size_t>(to));
+    }
     size_t axis = count.size();
     while (axis > 0 && ++count[axis - 1] == region.axes[axis - 1].extent) count[--axis] = 0;
     if (axis == 0) return;
@@ -31,7 +53,7 @@ std::vector<Bytes> interpret(const CopyProgram& program, const SourceBytes& sour
       const Bytes source =
           region.is_pad() ? Bytes{}
                           : source_bytes(program.sources()[static_cast<size_t>(region.source)]);
-      copy_region(region, source, bytes);
+      copy_region(program.type_of(target, region), region, source, bytes);
     }
     result.push_back(std::move(bytes));
   }

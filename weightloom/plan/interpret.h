@@ -1,5 +1,5 @@
-// The reference interpreter: runs a program one byte at a time, in the plainest way. The oracle
-// that every executor must equal.
+// The reference interpreter: runs a program one byte or one cast at a time, in the plainest way.
+// The oracle that every executor must equal.
 #pragma once
 
 #include <cstddef>

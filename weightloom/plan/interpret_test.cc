@@ -36,6 +36,21 @@ TEST(InterpretTest, APadWritesZeros) {
   EXPECT_EQ(out, std::vector<Bytes>{bytes_of({4, 5, 0, 0})});
 }
 
+TEST(InterpretTest, ACastIsMadeElementByElement) {
+  // F32 1, -2 and 65536, little-endian, to F16 in reverse order; 65536 is beyond F16.
+  const Bytes source = bytes_of({0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0, 0, 0, 0x80, 0x47});
+  const CopyProgram program({{"f", "f", {}}}, {{"a", DType::F32, {3}, 0, 0, 12}},
+                            {{"t",
+                              DType::F16,
+                              {3},
+                              6,
+                              {{0, 0, 0, 4, {}}, {0, 0, 8, 0, {}}, {0, 0, 4, 2, {}}},
+                              false,
+                              true}});
+  const auto out = interpret(program, [&](const ProgramSource&) { return source; });
+  EXPECT_EQ(out, std::vector<Bytes>{bytes_of({0, 0x7c, 0, 0xc0, 0, 0x3c})});
+}
+
 TEST(InterpretTest, AnEmptyTargetHasNoBytes) {
   EXPECT_EQ(run(program_of({}, 0)), std::vector<Bytes>{Bytes{}});
 }

@@ -46,6 +46,17 @@ Region to_bytes(Region region, int width_bits) {
   return normalized(std::move(region));
 }
 
+/// Units: elements → bytes of either side; the points stay elements.
+Region to_cast(Region region, int64_t target_bytes, int64_t source_bytes) {
+  region.target_offset *= target_bytes;
+  region.source_offset *= source_bytes;
+  for (Axis& axis : region.axes) {
+    axis.target_stride *= target_bytes;
+    axis.source_stride *= source_bytes;
+  }
+  return normalized(std::move(region));
+}
+
 std::optional<std::string> refusal_of(const Region& region, DType dtype) {
   if (region.is_pad() && (region.pad_value != 0 || dtype == DType::F8_E8M0)) {
     return fmt::format("padding with {} has no all-zero encoding in {}", region.pad_value,
@@ -61,6 +72,11 @@ std::optional<std::string> refusal_of(const Region& region, DType dtype) {
 }  // namespace
 
 Lowered lower_to_bytes(Layout layout, DType dtype) {
+  return lower_to_bytes(std::move(layout), dtype, [dtype](SourceId) { return dtype; });
+}
+
+Lowered lower_to_bytes(Layout layout, DType dtype,
+                       const std::function<DType(SourceId)>& source_dtype) {
   Lowered result;
   result.regions = coalesce(std::move(layout).regions());
   for (Region& region : result.regions) {
@@ -68,7 +84,9 @@ Lowered lower_to_bytes(Layout layout, DType dtype) {
       result.refusal = std::move(refusal);
       return result;
     }
-    region = to_bytes(std::move(region), bits(dtype));
+    const DType from = region.is_pad() ? dtype : source_dtype(region.source);
+    region = from == dtype ? to_bytes(std::move(region), bits(dtype))
+                           : to_cast(std::move(region), bits(dtype) / 8, bits(from) / 8);
   }
   return result;
 }

@@ -44,6 +44,36 @@ TEST(LowerTest, NeighboursThatOneRegionCanSayAreJoined) {
   EXPECT_THAT(lowered(halves, DType::I16), ElementsAre("0<-s0+0 (8:1<-1)"));
 }
 
+std::vector<std::string> lowered_from(const Layout& layout, DType dtype, DType from) {
+  std::vector<std::string> text;
+  for (const Region& region :
+       lower_to_bytes(layout, dtype, [from](SourceId) { return from; }).regions) {
+    text.push_back(to_string(region));
+  }
+  return text;
+}
+
+TEST(LowerTest, ACastCountsElementsWithEachSidesOwnWidth) {
+  EXPECT_THAT(lowered_from(identity(0, {2, 3}), DType::BF16, DType::F32),
+              ElementsAre("0<-s0+0 (6:2<-4)"));
+  EXPECT_THAT(lowered_from(transpose(identity(0, {2, 3}), 0, 1), DType::F64, DType::F16),
+              ElementsAre("0<-s0+0 (3:16<-2, 2:8<-6)"));
+  EXPECT_THAT(lowered_from(slice(identity(0, {4, 3}), 0, 1, 3), DType::BF16, DType::F32),
+              ElementsAre("0<-s0+12 (6:2<-4)"));
+  EXPECT_THAT(lowered_from(identity(0, {}), DType::BF16, DType::F32), ElementsAre("0<-s0+0"));
+}
+
+TEST(LowerTest, OnlySourcesOfAnotherDTypeAreCastAndPadsAreBytes) {
+  const std::vector<Layout> parts{identity(0, {2}), identity(1, {2})};
+  const Layout layout = pad(concat(parts, 0), 0, 0, 1);
+  const auto dtypes = [](SourceId source) { return source == 0 ? DType::F32 : DType::BF16; };
+  std::vector<std::string> text;
+  for (const Region& region : lower_to_bytes(layout, DType::BF16, dtypes).regions) {
+    text.push_back(to_string(region));
+  }
+  EXPECT_THAT(text, ElementsAre("0<-s0+0 (2:2<-4)", "4<-s1+0 (4:1<-1)", "8<-pad(0) (2:1)"));
+}
+
 TEST(LowerTest, FourBitRowsOfEvenLengthFallOnBytes) {
   EXPECT_THAT(lowered(slice(identity(0, {3, 4}), 0, 1, 2), DType::F4),
               ElementsAre("0<-s0+2 (2:1<-1)"));

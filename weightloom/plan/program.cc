@@ -16,6 +16,12 @@ CopyProgram::CopyProgram(std::vector<ProgramFile> files, std::vector<ProgramSour
   }
 }
 
+RegionType CopyProgram::type_of(const ProgramTarget& target, const Region& region) const noexcept {
+  if (!target.has_casts || region.is_pad()) return {};
+  const DType from = sources_[static_cast<size_t>(region.source)].dtype;
+  return from == target.dtype ? RegionType{} : RegionType{from, target.dtype};
+}
+
 std::vector<Region> clip_target(const ProgramTarget& target, int64_t begin, int64_t end) {
   if (begin == 0 && end == target.size_bytes) return target.regions;
   auto first = target.regions.begin();

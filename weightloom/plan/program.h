@@ -3,6 +3,11 @@
 // For each target tensor it holds regions of bytes (layout.h, with bytes for elements): which bytes
 // of which source tensor go where. Load, save, convert, reshard and sync are such programs with
 // other endpoints.
+//
+// A region whose source has another dtype than its target casts. Its offsets and strides count
+// bytes like all others, each side's its own, but its points are elements: it has no axis of the
+// bytes inside one, a point lies where the first byte of an element does, and volume() is a number
+// of elements. A run of n from F32 to BF16 is the axis (n, 2, 4).
 // Thread safety: an immutable value.
 #pragma once
 
@@ -42,10 +47,26 @@ struct ProgramTarget {
   Shape shape;               ///< row-major
   int64_t size_bytes = 0;    ///< of its data
   /// In bytes, sorted by target offset, coalesced; a contiguous run is an axis (bytes, 1, 1).
-  /// Sources are places in sources(); a pad writes zero bytes.
+  /// Sources are places in sources(); a pad writes zero bytes. Where a region casts, the dtypes of
+  /// both sides are castable.
   std::vector<Region> regions;
   /// No region begins before the one before it has ended: cuts along the target bisect.
   bool disjoint_hulls = true;
+  /// Some region casts: the target is cut between elements only.
+  bool has_casts = false;
+};
+
+/// What one point of a region is: a byte, copied, or an element, cast `from` a dtype `to` another.
+struct RegionType {
+  DType from = DType::U8;  ///< of the source
+  DType to = DType::U8;    ///< of the target
+
+  /// True if values change.
+  bool casts() const noexcept { return from != to; }
+  /// Width of a point of the source.
+  int64_t source_bytes() const noexcept { return casts() ? bits(from) / 8 : 1; }
+  /// Width of a point of the target.
+  int64_t target_bytes() const noexcept { return casts() ? bits(to) / 8 : 1; }
 };
 
 /// The compiled form of a conversion; see the top of this file.
@@ -62,6 +83,8 @@ class CopyProgram {
   std::span<const ProgramSource> sources() const noexcept { return sources_; }
   /// What is made, in the order that compile() was given.
   std::span<const ProgramTarget> targets() const noexcept { return targets_; }
+  /// What the points of one of a target's regions are.
+  RegionType type_of(const ProgramTarget& target, const Region& region) const noexcept;
   /// Sum over the targets.
   int64_t target_bytes() const noexcept { return target_bytes_; }
   /// Sum over the targets.
@@ -77,6 +100,7 @@ class CopyProgram {
 
 /// The part of a target's regions that writes bytes [begin, end) of it.
 /// Law: exactly the pairs (target, source) with begin ≤ target < end.
+/// Precondition: if it has casts, begin and end lie between elements.
 std::vector<Region> clip_target(const ProgramTarget& target, int64_t begin, int64_t end);
 
 }  // namespace weightloom

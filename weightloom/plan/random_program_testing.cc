@@ -48,13 +48,15 @@ class Maker {
     return shape;
   }
 
+  /// A source of a casting target has any castable dtype, its target's too.
   Layout new_source(const Shape& shape) {
+    const DType dtype = casting_ ? kCastable[pick(0, 3)] : dtype_;
     const auto file = static_cast<int32_t>(pick(0, std::ssize(result_.files) - 1));
     Bytes& bytes = result_.files[static_cast<size_t>(file)];
-    const int64_t size = *checked_bytes(dtype_, shape);
+    const int64_t size = *checked_bytes(dtype, shape);
     const auto id = static_cast<SourceId>(sources_.size());
     sources_.push_back(
-        {"s" + std::to_string(id), dtype_, shape, file, static_cast<int64_t>(bytes.size()), size});
+        {"s" + std::to_string(id), dtype, shape, file, static_cast<int64_t>(bytes.size()), size});
     const Bytes data = noise(size);
     bytes.insert(bytes.end(), data.begin(), data.end());
     if (pick(0, 3) == 0) bytes.push_back(std::byte{0x5a});  // odd alignment for the next one
@@ -95,12 +97,20 @@ class Maker {
 
   void add_target(int64_t number) {
     constexpr DType kTypes[] = {DType::U8, DType::BF16, DType::F32, DType::F64, DType::BOOL};
-    dtype_ = kTypes[pick(0, 4)];
+    casting_ = pick(0, 2) == 0;
+    dtype_ = casting_ ? kCastable[pick(0, 3)] : kTypes[pick(0, 4)];
     Layout layout = new_source(random_shape());
     for (int64_t steps = pick(0, 5); steps > 0; --steps) layout = step(std::move(layout));
     ProgramTarget target{"t" + std::to_string(number), dtype_, layout.shape(), 0, {}, true};
     target.size_bytes = *checked_bytes(dtype_, layout.shape());
-    target.regions = lower_to_bytes(std::move(layout), dtype_).regions;
+    const auto source_dtype = [this](SourceId id) {
+      return sources_[static_cast<size_t>(id)].dtype;
+    };
+    target.regions = lower_to_bytes(std::move(layout), dtype_, source_dtype).regions;
+    for (const Region& region : target.regions) {
+      const bool casts = !region.is_pad() && source_dtype(region.source) != dtype_;
+      target.has_casts = target.has_casts || casts;
+    }
     for (size_t i = 1; i < target.regions.size(); ++i) {
       const Region& before = target.regions[i - 1];
       target.disjoint_hulls = target.disjoint_hulls && before.target_offset + target_span(before) <
@@ -112,7 +122,9 @@ class Maker {
   std::mt19937_64 random_;
   int64_t scale_;
   const std::string& folder_;
+  static constexpr DType kCastable[] = {DType::F64, DType::F32, DType::F16, DType::BF16};
   DType dtype_ = DType::U8;
+  bool casting_ = false;
   RandomProgram result_;
   std::vector<ProgramSource> sources_;
   std::vector<ProgramTarget> targets_;

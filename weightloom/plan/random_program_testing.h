@@ -11,7 +11,8 @@
 
 namespace weightloom::testing {
 
-/// The bytes of the source files, and a program that reads them (not each byte, some twice).
+/// The bytes of the source files, and a program that reads them (not each byte, some twice). About
+/// one target in three has casts.
 struct RandomProgram {
   std::vector<Bytes> files;
   CopyProgram program;

@@ -23,6 +23,14 @@ constexpr int64_t kPageBytes = 4096;
 // A read call costs as much time as copying this many bytes.
 constexpr double kCallCostBytes = 3072;
 
+/// A target is cut into multiples of this many bytes.
+int64_t cut_unit(const ProgramTarget& target) {
+  return target.has_casts ? bits(target.dtype) / 8 : 1;
+}
+
+/// Down to a multiple of `unit`, but at least one.
+int64_t in_units(int64_t size, int64_t unit) { return std::max(size / unit * unit, unit); }
+
 int64_t shortest_run(const ProgramTarget& target) {
   int64_t shortest = target.size_bytes;
   for (const Region& region : target.regions) {
@@ -44,7 +52,8 @@ class Scheduler {
   void add(int32_t index, Placement at) {
     const ProgramTarget& target = program_.targets()[static_cast<size_t>(index)];
     if (target.size_bytes == 0) return;
-    const bool plain = shortest_run(target) >= std::min(kLongRunBytes, target.size_bytes);
+    const bool plain =
+        !target.has_casts && shortest_run(target) >= std::min(kLongRunBytes, target.size_bytes);
     const int64_t piece = plain ? limits_.tile_bytes : piece_bytes(index);
     for (int64_t begin = 0; begin < target.size_bytes;) {
       begin = add_piece(index, at, begin, {piece, plain});
@@ -63,11 +72,12 @@ class Scheduler {
   int64_t add_piece(int32_t index, Placement at, int64_t begin, Cut cut) {
     const ProgramTarget& target = program_.targets()[static_cast<size_t>(index)];
     const int64_t from = at.offset_bytes + begin;
-    const int64_t wanted = std::min(cut.piece_bytes, target.size_bytes - begin);
+    const int64_t unit = cut_unit(target);
+    const int64_t wanted = in_units(std::min(cut.piece_bytes, target.size_bytes - begin), unit);
     const bool alone = wanted > limits_.tile_bytes;
-    if (alone || !continues(at.space, from)) close();
+    if (alone || !continues(at.space, from) || tile_end_ - from < unit) close();
     if (tile_.pieces.empty()) open(at.space, from, alone ? from + wanted : usual_end(from));
-    const int64_t size = std::min(wanted, tile_end_ - from);
+    const int64_t size = in_units(std::min(wanted, tile_end_ - from), unit);
     const int64_t at_bytes = from - tile_.begin_bytes;
     tile_.pieces.push_back({index, begin, begin + size, at_bytes});
     tile_.size_bytes = at_bytes + size;
@@ -121,6 +131,7 @@ class Scheduler {
 
   /// Down to a multiple of the largest row-major stride that fits, so that tiles are whole rows.
   static int64_t round_to_row(const ProgramTarget& target, int64_t size) {
+    size = in_units(size, cut_unit(target));
     int64_t row = target.size_bytes;
     for (int64_t n : target.shape) {
       if (row <= size) return size / row * row;

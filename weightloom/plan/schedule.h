@@ -45,7 +45,8 @@ struct Tile {
 struct ScheduleLimits {
   /// Size of a tile whose runs are long.
   int64_t tile_bytes = int64_t{4} << 20;
-  /// Most that one tile with its staging buffer may take; a contract.
+  /// Most that one tile with its staging buffer may take; a contract. At least twice tile_bytes and
+  /// 16 bytes, for one element on both sides of a cast.
   int64_t worker_bytes = int64_t{256} << 20;
 };
 
@@ -54,7 +55,8 @@ struct ScheduleLimits {
 ScheduleLimits limits_for(int64_t memory_budget_bytes, int threads);
 
 /// All targets cut into tiles, by space and offset; neighbours in a space share tiles.
-/// Law: every byte of every target lies in exactly one piece.
+/// Law: every byte of every target lies in exactly one piece; a target that has casts is cut between
+/// elements, whatever its tiles' size and the pages of its space.
 std::vector<Tile> make_schedule(const CopyProgram& program, std::span<const Placement> placements,
                                 const ScheduleLimits& limits);
 
@@ -78,12 +80,19 @@ struct StagingRead {
   int64_t size_bytes = 0;      ///< of the read
 };
 
-/// Neighbouring source bytes read into the staging buffer, and the copies from there into the tile:
-/// regions whose source side counts from the start of the staging buffer.
+/// A copy or cast from the staging buffer into the tile: the region's source side counts from the
+/// start of the staging buffer.
+struct StagedCopy {
+  Region region;       ///< from the staging buffer into the tile
+  RegionType type;     ///< of its elements
+  int32_t target = 0;  ///< whose part it is
+};
+
+/// Neighbouring source bytes read into the staging buffer, and what is made of them.
 struct StagedGroup {
   int32_t file = 0;                ///< into the program's files
   std::vector<StagingRead> reads;  ///< by file offset
-  std::vector<Region> copies;      ///< from the staging buffer into the tile
+  std::vector<StagedCopy> copies;  ///< from the staging buffer into the tile
   int64_t staging_bytes = 0;       ///< that the group needs
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "weightloom/base/error.h"
+#include "weightloom/codec/cast_reference.h"
 #include "weightloom/layout/operations.h"
 #include "weightloom/plan/cost.h"
 #include "weightloom/plan/lower_internal.h"
@@ -78,12 +79,23 @@ class Follower {
     for (const StagingRead& read : group.reads) {
       copy_bytes(group.file, read.file_offset, staging, read.staging_offset, read.size_bytes);
     }
-    for (const Region& copy : group.copies) {
-      const Offsets to = offsets(copy, copy.target_offset, &Axis::target_stride);
-      const Offsets from = offsets(copy, copy.source_offset, &Axis::source_stride);
-      for (size_t i = 0; i < to.size(); ++i) {
-        memory_.at(static_cast<size_t>(to[i])) = staging.at(static_cast<size_t>(from[i]));
-      }
+    for (const StagedCopy& copy : group.copies) {
+      const Region& region = copy.region;
+      const Offsets to = offsets(region, region.target_offset, &Axis::target_stride);
+      const Offsets from = offsets(region, region.source_offset, &Axis::source_stride);
+      for (size_t i = 0; i < to.size(); ++i) copy_point(copy.type, staging, from[i], to[i]);
+    }
+  }
+
+  void copy_point(const RegionType& type, const Bytes& staging, int64_t from, int64_t to) {
+    const auto source = std::span(staging).subspan(static_cast<size_t>(from),
+                                                   static_cast<size_t>(type.source_bytes()));
+    const auto target = std::span(memory_).subspan(static_cast<size_t>(to),
+                                                   static_cast<size_t>(type.target_bytes()));
+    if (type.casts()) {
+      cast_reference(type.from, type.to, source.data(), target.data(), 1);
+    } else {
+      target[0] = source[0];
     }
   }
 
@@ -215,6 +227,59 @@ TEST(ScheduleTest, RowsOfAColumnConcatArePlacedByOneReadOfEachSource) {
   const TileReads reads = read_tile(program, tiles[0], limits);
   EXPECT_EQ(reads.bytes_read, 131072);
   EXPECT_EQ(reads.read_calls, 1) << "the two sources lie side by side in the file";
+}
+
+/// A target of `dtype` that is `layout` over one source of another dtype.
+CopyProgram one_cast(const Layout& layout, DType dtype, DType from, const Shape& source_shape) {
+  ProgramTarget target{"t",  dtype, layout.shape(), *checked_bytes(dtype, layout.shape()), {},
+                       true, true};
+  target.regions = lower_to_bytes(layout, dtype, [from](SourceId) { return from; }).regions;
+  return CopyProgram({{"f", "f", {}}},
+                     {{"a", from, source_shape, 0, 8, *checked_bytes(from, source_shape)}},
+                     {std::move(target)});
+}
+
+TEST(ScheduleTest, ACastIsCutBetweenElementsWhereverItLies) {
+  const CopyProgram program = one_cast(identity(0, {5000}), DType::F32, DType::BF16, {5000});
+  const ScheduleLimits limits{.tile_bytes = 8192, .worker_bytes = 1 << 20};
+  const std::vector<Placement> placements{{0, 4093}};  // so that pages end inside elements
+  int64_t end = 0;
+  for (const Tile& tile : make_schedule(program, placements, limits)) {
+    ASSERT_EQ(tile.pieces.size(), 1U);
+    EXPECT_EQ(tile.pieces[0].begin_bytes, end);
+    end = tile.pieces[0].end_bytes;
+    EXPECT_EQ(end % 4, 0);
+  }
+  EXPECT_EQ(end, 20000);
+}
+
+TEST(ScheduleTest, ACastIsStagedOnceInSourceBytesWithinTheBudget) {
+  const CopyProgram program = one_cast(identity(0, {1 << 20}), DType::F16, DType::F64, {1 << 20});
+  const ScheduleLimits limits{.tile_bytes = kMiB, .worker_bytes = 2 * kMiB};
+  const std::vector<Placement> placements{{0, 0}};
+  const std::vector<Tile> tiles = make_schedule(program, placements, limits);
+  ASSERT_EQ(tiles.size(), 2U);
+  const TileReads reads = read_tile(program, tiles[0], limits);
+  EXPECT_TRUE(reads.direct.empty());
+  EXPECT_EQ(reads.staged.size(), 4U) << "4 MiB of F64 in room for one";
+  EXPECT_EQ(reads.staging_bytes, kMiB);
+  EXPECT_EQ(reads.bytes_read, 4 * kMiB);
+  const Cost cost = cost_of(program, tiles, limits, 1);
+  EXPECT_EQ(cost.bytes_needed, 8 * kMiB);
+  EXPECT_EQ(cost.bytes_read, 8 * kMiB);
+  EXPECT_EQ(cost.bytes_written, 2 * kMiB);
+  EXPECT_EQ(cost.working_memory_bytes, 2 * kMiB);
+}
+
+TEST(ScheduleTest, ATransposeThatCastsReadsEachByteOnce) {
+  const Layout layout = transpose(identity(0, {2048, 4096}), 0, 1);
+  const CopyProgram program = one_cast(layout, DType::BF16, DType::F32, {2048, 4096});
+  const ScheduleLimits limits{kMiB, 16 * kMiB};
+  const std::vector<Placement> placements{{0, 0}};
+  const Cost cost = cost_of(program, make_schedule(program, placements, limits), limits, 1);
+  EXPECT_EQ(cost.bytes_needed, 4 * 2048 * 4096);
+  EXPECT_EQ(cost.bytes_read, cost.bytes_needed);
+  EXPECT_LE(cost.working_memory_bytes, 16 * kMiB);
 }
 
 TEST(ScheduleTest, ABudgetTooSmallForTheThreadsIsRefusedWithNumbers) {

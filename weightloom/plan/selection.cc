@@ -79,13 +79,6 @@ bool is_folder(const Syscalls& calls, const std::string& path) {
   return status && status->kind == FileKind::folder;
 }
 
-std::vector<std::string_view> names_of(const Checkpoint& checkpoint) {
-  std::vector<std::string_view> names;
-  names.reserve(checkpoint.tensors().size());
-  for (const StoredTensor& tensor : checkpoint.tensors()) names.push_back(tensor.name);
-  return names;
-}
-
 bool any_matches(const std::vector<std::string>& globs, const std::string& name) {
   return std::any_of(globs.begin(), globs.end(),
                      [&](const std::string& glob) { return glob_matches(glob, name); });
@@ -161,10 +154,22 @@ Registry with_folder(const Syscalls& calls, Registry registry, const std::string
   return registry;
 }
 
+std::vector<std::string_view> names_of(const Checkpoint& checkpoint) {
+  std::vector<std::string_view> names;
+  names.reserve(checkpoint.tensors().size());
+  for (const StoredTensor& tensor : checkpoint.tensors()) names.push_back(tensor.name);
+  return names;
+}
+
 Side detect_side(const Checkpoint& checkpoint, const SideFacts& facts, const Mapping& mapping) {
+  return detect_side(names_of(checkpoint), facts, mapping);
+}
+
+Side detect_side(std::span<const std::string_view> names, const SideFacts& facts,
+                 const Mapping& mapping) {
   if (facts.record && facts.record->layout == "hub") return Side::hub;
   if (facts.record && facts.record->layout == "runtime") return Side::runtime;
-  const SideEvidence evidence = side_evidence(mapping, names_of(checkpoint));
+  const SideEvidence evidence = side_evidence(mapping, names);
   if (evidence.hub && !evidence.runtime) return Side::hub;
   if (evidence.runtime && !evidence.hub) return Side::runtime;
   return Side::unknown;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "weightloom/mapping/model_config.h"
 #include "weightloom/mapping/provenance.h"
 #include "weightloom/mapping/registry.h"
+#include "weightloom/plan/renames.h"
 #include "weightloom/safetensors/checkpoint.h"
 
 namespace weightloom WEIGHTLOOM_EXPORT {
@@ -32,10 +34,13 @@ struct Selection {
   /// auto, none, a name, a path that ends in .json, or a folder of such files, which go before the
   /// shipped ones
   std::string mapping = "auto";
-  std::string architecture;          ///< the class that is to hold the model; "": config.json's
-  std::vector<std::string> include;  ///< globs over target names; none: all
-  std::vector<std::string> exclude;  ///< wins over include
-  bool lenient = false;              ///< let pass source tensors that no target uses
+  std::string architecture;             ///< the class that is to hold the model; "": config.json's
+  std::vector<Rename> renames;          ///< run on the source's names, before the mapping
+  std::vector<std::string> include;     ///< globs over target names; none: all
+  std::vector<std::string> exclude;     ///< wins over include
+  bool lenient = false;                 ///< let pass source tensors that no target uses
+  std::optional<DType> dtype;           ///< what targets of castable dtypes become; nothing: kept
+  std::vector<std::string> keep_dtype;  ///< globs over target names that `dtype` does not touch
 
   /// True if include or exclude may leave targets out.
   bool is_partial() const noexcept { return !include.empty() || !exclude.empty(); }
@@ -72,6 +77,11 @@ Registry with_folder(const Syscalls& calls, Registry registry, const std::string
 /// The side that names are on, by the record, else by which side's patterns match.
 /// Side::unknown if neither tells, or both.
 Side detect_side(const Checkpoint& checkpoint, const SideFacts& facts, const Mapping& mapping);
+/// As above, of a checkpoint whose tensors have these names.
+Side detect_side(std::span<const std::string_view> names, const SideFacts& facts,
+                 const Mapping& mapping);
+/// The names of a checkpoint's tensors, in their order.
+std::vector<std::string_view> names_of(const Checkpoint& checkpoint);
 
 /// True if `name` matches the shell glob (`*` matches any run, "/" and "." too).
 bool glob_matches(const std::string& glob, const std::string& name);

@@ -16,12 +16,17 @@ constexpr int64_t kCallCostBytes = 3072;
 /// A region of a tile with absolute file offsets on the source side.
 struct TileRegion {
   int32_t file = 0;
-  Region region;
-  int64_t begin() const { return region.source_offset; }
-  int64_t end() const { return region.source_offset + source_span(region) + 1; }
+  StagedCopy copy;
+
+  const Region& region() const { return copy.region; }
+  int64_t begin() const { return region().source_offset; }
+  int64_t end() const {
+    return region().source_offset + source_span(region()) + copy.type.source_bytes();
+  }
+  int64_t source_bytes() const { return volume(region()) * copy.type.source_bytes(); }
 };
 
-/// Length of the innermost run that is contiguous on both sides.
+/// Length of the innermost run of bytes that is contiguous on both sides.
 int64_t run_bytes(const Region& region) {
   if (region.axes.empty()) return 1;
   const Axis& last = region.axes.back();
@@ -35,8 +40,8 @@ struct SourceWalk {
   std::vector<size_t> outer;
 };
 
-SourceWalk source_walk(const Region& region) {
-  SourceWalk walk;
+SourceWalk source_walk(const Region& region, int64_t point_bytes) {
+  SourceWalk walk{point_bytes, {}};
   std::vector<size_t> order(region.axes.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -75,6 +80,17 @@ void for_each_step(std::span<const Axis> axes, int64_t Axis::* stride, Visit vis
   }
 }
 
+/// Steps [first, first + count) of the outermost axis of a region.
+Region outermost_steps(const Region& region, int64_t first, int64_t count) {
+  Region part = region;
+  const Axis& axis = region.axes.front();
+  part.source_offset += first * axis.source_stride;
+  part.target_offset += first * axis.target_stride;
+  part.axes.front().extent = count;
+  if (count == 1) part.axes.erase(part.axes.begin());
+  return part;
+}
+
 class TileReader {
  public:
   TileReader(const CopyProgram& program, const Tile& tile, const ScheduleLimits& limits)
@@ -102,38 +118,57 @@ class TileReader {
         continue;
       }
       const auto& source = program_.sources()[static_cast<size_t>(region.source)];
+      const RegionType type = program_.type_of(target, region);
       region.source_offset += source.offset_bytes;
-      regions_.push_back({source.file, std::move(region)});
+      collect({source.file, {std::move(region), type, piece.target}});
+    }
+  }
+
+  /// What is copied takes no more staging than room in the tile; what is cast may, and is divided
+  /// until it fits.
+  void collect(TileRegion whole) {
+    if (!whole.copy.type.casts() || whole.source_bytes() <= staging_cap_ ||
+        whole.region().axes.empty()) {
+      regions_.push_back(std::move(whole));
+      return;
+    }
+    const int64_t extent = whole.region().axes.front().extent;
+    const int64_t step_bytes = whole.source_bytes() / extent;
+    const int64_t most = std::max<int64_t>(staging_cap_ / step_bytes, 1);
+    for (int64_t first = 0; first < extent; first += most) {
+      TileRegion part = whole;
+      part.copy.region = outermost_steps(whole.region(), first, std::min(most, extent - first));
+      collect(std::move(part));
     }
   }
 
   /// Reads the group of neighbours that begins at regions_[i]; gives the place after it.
   size_t read_group(size_t i) {
-    if (run_bytes(regions_[i].region) >= kDirectRunBytes) {
+    if (run_bytes(regions_[i].region()) >= kDirectRunBytes) {
       read_direct(regions_[i]);
       return i + 1;
     }
     size_t last = i + 1;
     int64_t end = regions_[i].end();
-    int64_t volumes = volume(regions_[i].region);
+    int64_t needed = regions_[i].source_bytes();
     while (last < regions_.size() && joins(i, last, end)) {
       end = std::max(end, regions_[last].end());
-      volumes += volume(regions_[last].region);
+      needed += regions_[last].source_bytes();
       ++last;
     }
-    read_small_runs(i, last, end, volumes);
+    read_small_runs(i, last, end, needed);
     return last;
   }
 
   bool joins(size_t first, size_t next, int64_t end) const {
     const TileRegion& candidate = regions_[next];
     return candidate.file == regions_[first].file && candidate.begin() <= end &&
-           run_bytes(candidate.region) < kDirectRunBytes &&
+           run_bytes(candidate.region()) < kDirectRunBytes &&
            std::max(end, candidate.end()) - regions_[first].begin() <= staging_cap_;
   }
 
   void read_direct(const TileRegion& from) {
-    const Region& region = from.region;
+    const Region& region = from.region();
     const auto outer = std::span<const Axis>(region.axes).first(region.axes.size() - 1);
     const int64_t size = region.axes.back().extent;
     const size_t before = reads_.direct.size();
@@ -147,16 +182,16 @@ class TileReader {
   }
 
   /// Chooses between the hull of regions [first, last) in one sweep and their runs one by one.
-  void read_small_runs(size_t first, size_t last, int64_t end, int64_t volumes) {
+  void read_small_runs(size_t first, size_t last, int64_t end, int64_t needed) {
     const int64_t hull = end - regions_[first].begin();
     int64_t calls = 0;
     for (size_t i = first; i < last; ++i) {
-      const Region& region = regions_[i].region;
-      calls += volume(region) / source_walk(region).run;
+      const int64_t point_bytes = regions_[i].copy.type.source_bytes();
+      calls += regions_[i].source_bytes() / source_walk(regions_[i].region(), point_bytes).run;
     }
     const bool fits = hull <= staging_cap_;
     const int64_t hull_cost = hull + kCallCostBytes;
-    if (fits && hull_cost <= volumes + calls * kCallCostBytes) return stage_hull(first, last, hull);
+    if (fits && hull_cost <= needed + calls * kCallCostBytes) return stage_hull(first, last, hull);
     for (size_t i = first; i < last; ++i) stage_runs(regions_[i]);
   }
 
@@ -167,8 +202,8 @@ class TileReader {
     const int64_t begin = regions_[first].begin();
     group.reads.push_back({begin, 0, hull});
     for (size_t i = first; i < last; ++i) {
-      Region copy = std::move(regions_[i].region);
-      copy.source_offset -= begin;
+      StagedCopy copy = std::move(regions_[i].copy);
+      copy.region.source_offset -= begin;
       group.copies.push_back(std::move(copy));
     }
     add(std::move(group));
@@ -176,24 +211,25 @@ class TileReader {
 
   /// Reads each contiguous source run of a region, packed one after the other.
   void stage_runs(const TileRegion& from) {
-    const SourceWalk walk = source_walk(from.region);
+    const SourceWalk walk = source_walk(from.region(), from.copy.type.source_bytes());
     StagedGroup group;
     group.file = from.file;
     std::vector<Axis> outer;
-    for (size_t i : walk.outer) outer.push_back(from.region.axes[i]);
+    for (size_t i : walk.outer) outer.push_back(from.region().axes[i]);
     for_each_step(outer, &Axis::source_stride, [&](int64_t offset) {
-      group.reads.push_back({from.region.source_offset + offset, group.staging_bytes, walk.run});
+      group.reads.push_back({from.region().source_offset + offset, group.staging_bytes, walk.run});
       group.staging_bytes += walk.run;
     });
-    Region copy = from.region;
-    copy.source_offset = 0;
+    StagedCopy copy = from.copy;
+    copy.region.source_offset = 0;
     int64_t packed = walk.run;
     for (size_t i = walk.outer.size(); i-- > 0;) {
-      Axis& axis = copy.axes[walk.outer[i]];
+      Axis& axis = copy.region.axes[walk.outer[i]];
       axis.source_stride = packed;
       packed *= axis.extent;
     }
-    group.copies.push_back(normalized(std::move(copy)));
+    copy.region = normalized(std::move(copy.region));
+    group.copies.push_back(std::move(copy));
     add(std::move(group));
   }
 

@@ -71,6 +71,12 @@ class Header {
   ///         format if the header would exceed kMaxHeaderBytes.
   static Header lay_out(std::vector<TensorSpec> tensors, Metadata metadata);
 
+  /// This header with `names[i]` for tensors()[i]: dtypes, shapes, data offsets and metadata stay.
+  /// Padded so that the data begin where they do here modulo `block_bytes`, and so can be shared
+  /// block by block between the files; at a multiple of 8 in any case.
+  /// Errors: as lay_out.
+  Header with_names(std::vector<std::string> names, int64_t block_bytes) const;
+
   /// By begin offset; zero-size tensors of one offset by name.
   std::span<const HeaderTensor> tensors() const noexcept { return tensors_; }
   /// In file order.

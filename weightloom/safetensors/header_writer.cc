@@ -102,7 +102,9 @@ void check_metadata(const Metadata& metadata) {
   }
 }
 
-void check_names(std::span<const TensorSpec> tensors) {
+/// `tensors`: of any type with a name.
+template <class Tensors>
+void check_names(const Tensors& tensors) {
   NameTable names(tensors.size());
   auto name_at = [&](int32_t i) -> std::string_view {
     return tensors[static_cast<size_t>(i)].name;
@@ -139,6 +141,7 @@ std::vector<HeaderTensor> place(std::vector<TensorSpec> tensors) {
   return placed;
 }
 
+/// Without padding.
 std::string to_json(std::span<const HeaderTensor> tensors, const Metadata& metadata) {
   std::string json = "{";
   if (!metadata.empty()) append_metadata(json, metadata);
@@ -147,10 +150,32 @@ std::string to_json(std::span<const HeaderTensor> tensors, const Metadata& metad
     append_tensor(json, tensor);
   }
   json += '}';
-  // The length prefix is 8 bytes, so padding the JSON aligns the data.
-  auto size = static_cast<int64_t>(json.size());
-  json.resize(static_cast<size_t>(round_up(size, kDataAlignment)), ' ');
   return json;
+}
+
+/// The length prefix is 8 bytes, so padding the JSON aligns the data.
+void pad_to(std::string& json, int64_t data_begin_bytes) {
+  json.resize(static_cast<size_t>(data_begin_bytes) - sizeof(uint64_t), ' ');
+}
+
+int64_t smallest_data_begin(const std::string& json) {
+  return round_up(static_cast<int64_t>(sizeof(uint64_t) + json.size()), kDataAlignment);
+}
+
+void check_length(const std::string& json, size_t tensors) {
+  if (static_cast<int64_t>(json.size()) <= kMaxHeaderBytes) return;
+  throw Error(ErrorCode::format,
+              fmt::format("the header of {} tensors would be {} bytes, but at most {} are allowed",
+                          tensors, json.size(), kMaxHeaderBytes),
+              "split the tensors over more files");
+}
+
+/// Tensors of no bytes share an offset with a neighbour; tensors() has them in its own order.
+void sort_by_place(std::vector<HeaderTensor>& tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const HeaderTensor& a, const HeaderTensor& b) {
+    return std::tie(a.begin_bytes, a.end_bytes, a.name) <
+           std::tie(b.begin_bytes, b.end_bytes, b.name);
+  });
 }
 
 }  // namespace
@@ -162,20 +187,24 @@ Header Header::lay_out(std::vector<TensorSpec> tensors, Metadata metadata) {
   header.tensors_ = place(std::move(tensors));
   header.metadata_ = std::move(metadata);
   header.json_ = to_json(header.tensors_, header.metadata_);
+  pad_to(header.json_, smallest_data_begin(header.json_));
   if (!header.tensors_.empty()) header.data_bytes_ = header.tensors_.back().end_bytes;
-  if (static_cast<int64_t>(header.json_.size()) > kMaxHeaderBytes) {
-    throw Error(
-        ErrorCode::format,
-        fmt::format("the header of {} tensors would be {} bytes, but at most {} are allowed",
-                    header.tensors_.size(), header.json_.size(), kMaxHeaderBytes),
-        "split the tensors over more files");
-  }
-  // Tensors of no bytes share an offset with a neighbour; tensors() has them in its own order.
-  std::sort(header.tensors_.begin(), header.tensors_.end(),
-            [](const HeaderTensor& a, const HeaderTensor& b) {
-              return std::tie(a.begin_bytes, a.end_bytes, a.name) <
-                     std::tie(b.begin_bytes, b.end_bytes, b.name);
-            });
+  check_length(header.json_, header.tensors_.size());
+  sort_by_place(header.tensors_);
+  return header;
+}
+
+Header Header::with_names(std::vector<std::string> names, int64_t block_bytes) const {
+  Header header = *this;
+  for (size_t i = 0; i < names.size(); ++i) header.tensors_[i].name = std::move(names[i]);
+  check_names(header.tensors_);
+  sort_by_place(header.tensors_);
+  header.json_ = to_json(header.tensors_, metadata_);
+  const int64_t least = smallest_data_begin(header.json_);
+  const int64_t phase = data_begin_bytes() % block_bytes;
+  const int64_t shared = least + ((phase - least) % block_bytes + block_bytes) % block_bytes;
+  pad_to(header.json_, data_begin_bytes() % kDataAlignment == 0 ? shared : least);
+  check_length(header.json_, header.tensors_.size());
   return header;
 }
 

@@ -158,5 +158,53 @@ TEST(HeaderLayOut, DoesNotDependOnTheOrderOfTensors) {
   }
 }
 
+/// A header read from `json` whose data are `data_bytes` long.
+Header read_header(const std::string& json, int64_t data_bytes) {
+  return Header::parse(json, 8 + static_cast<int64_t>(json.size()) + data_bytes, "f");
+}
+
+TEST(HeaderWithNames, KeepsDataOffsetsOrderAndMetadata) {
+  const Header header = read_header(
+      R"({"b":{"dtype":"U8","shape":[3],"data_offsets":[4,7]},)"
+      R"("__metadata__":{"k":"v","format":"pt"},"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})",
+      7);
+  const Header renamed = header.with_names({"x\"", "y"}, 8);
+  EXPECT_EQ(renamed.json().substr(0, renamed.json().find_last_not_of(' ') + 1),
+            R"({"__metadata__":{"k":"v","format":"pt"},)"
+            R"("x\"":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
+            R"("y":{"dtype":"U8","shape":[3],"data_offsets":[4,7]}})");
+  const Header read = Header::parse(renamed.json(), renamed.file_bytes(), "f");
+  EXPECT_TRUE(std::ranges::equal(read.tensors(), renamed.tensors()));
+  EXPECT_EQ(read.metadata(), header.metadata());
+}
+
+TEST(HeaderWithNames, DataBeginWhereTheyDidInTheirBlock) {
+  for (size_t length : {1, 5, 60, 300, 4090, 9000}) {
+    for (int64_t block : {8, 64, 4096}) {
+      const Header header = Header::lay_out({{"a", DType::U8, {3}}}, {});
+      const Header renamed = header.with_names({std::string(length, 'n')}, block);
+      EXPECT_EQ(renamed.data_begin_bytes() % block, header.data_begin_bytes() % block);
+      EXPECT_EQ(renamed.data_begin_bytes() % 8, 0);
+      EXPECT_LT(renamed.data_begin_bytes(), 8 + static_cast<int64_t>(length) + 80 + block);
+      EXPECT_EQ(renamed.data_bytes(), 3);
+    }
+  }
+}
+
+TEST(HeaderWithNames, AnUnalignedSourceIsAlignedInstead) {
+  const std::string json = R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}})";
+  for (size_t spaces = 0; spaces < 8; ++spaces) {
+    const Header header = read_header(json + std::string(spaces, ' '), 3);
+    EXPECT_EQ(header.with_names({"b"}, 4096).data_begin_bytes() % 8, 0);
+  }
+}
+
+TEST(HeaderWithNames, RefusesNamesThatCannotBeWritten) {
+  const Header header = Header::lay_out({{"a", DType::U8, {3}}, {"b", DType::U8, {3}}}, {});
+  for (const auto& names : {std::vector<std::string>{"x", "x"}, {"x", ""}, {"x", "__metadata__"}}) {
+    EXPECT_EQ(refusal_of([&] { header.with_names(names, 8); }).value().code(), ErrorCode::usage);
+  }
+}
+
 }  // namespace
 }  // namespace weightloom

@@ -150,6 +150,42 @@ std::pair<std::string, std::string> make_index(std::span<const ShardFile> files)
   return {std::string(kIndexName), format_index(index)};
 }
 
+/// True if `tensors` are those of `source` under `names`, in any order.
+bool are_tensors_of(const SpecTable& table, std::span<const TensorSpec> tensors,
+                    const Checkpoint& source, std::span<const std::string> names) {
+  if (tensors.size() != source.tensors().size() || names.size() != tensors.size()) return false;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const StoredTensor& stored = source.tensors()[i];
+    const auto at = table.find(names[i]);
+    if (!at || tensors[*at].dtype != stored.dtype || tensors[*at].shape != stored.shape) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// File `number` of `source` under new names; see ShardLayout::like_source.
+ShardFile like_file(const Checkpoint& source, size_t number, std::span<const std::string> names) {
+  const CheckpointFile& file = source.files()[number];
+  std::string name = source.is_single_file() ? std::string(kWholeName) : file.name;
+  std::vector<TensorSpec> taken;
+  std::vector<std::string> new_names;
+  bool renamed = false;
+  for (const HeaderTensor& tensor : file.header.tensors()) {
+    const StoredTensor* stored = source.find(tensor.name);
+    if (stored == nullptr || stored->file != static_cast<int32_t>(number)) continue;
+    const std::string& new_name = names[static_cast<size_t>(stored - source.tensors().data())];
+    renamed = renamed || new_name != tensor.name;
+    taken.push_back({new_name, tensor.dtype, tensor.shape});
+    new_names.push_back(new_name);
+  }
+  if (taken.size() != file.header.tensors().size()) {
+    return {std::move(name), Header::lay_out(std::move(taken), file.header.metadata())};
+  }
+  if (!renamed) return {std::move(name), file.header};
+  return {std::move(name), file.header.with_names(std::move(new_names), kSharedBlockBytes)};
+}
+
 /// The files' tensors must be `tensors`, each once and with equal dtype and shape.
 void check_same_tensors(const SpecTable& table, std::span<const TensorSpec> tensors,
                         std::span<const ShardFile> files) {
@@ -233,6 +269,25 @@ ShardLayout ShardLayout::verbatim(std::span<const TensorSpec> tensors, std::vect
   layout.places_ = find_places(table, tensors.size(), files);
   layout.files_ = std::move(files);
   layout.index_ = std::move(index);
+  return layout;
+}
+
+std::optional<ShardLayout> ShardLayout::like_source(std::span<const TensorSpec> tensors,
+                                                    const Checkpoint& source,
+                                                    std::span<const std::string> names) {
+  const SpecTable table(tensors);
+  if (!are_tensors_of(table, tensors, source, names)) return std::nullopt;
+  ShardLayout layout;
+  bool renamed = false;
+  for (size_t i = 0; i < names.size(); ++i) {
+    renamed = renamed || names[i] != source.tensors()[i].name;
+  }
+  for (size_t f = 0; f < source.files().size(); ++f) {
+    layout.files_.push_back(like_file(source, f, names));
+  }
+  layout.places_ = find_places(table, tensors.size(), layout.files_);
+  layout.index_ = source.index();
+  if (layout.index_ && renamed) layout.index_->second = make_index(layout.files_).second;
   return layout;
 }
 

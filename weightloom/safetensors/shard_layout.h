@@ -27,6 +27,9 @@ struct TensorPlace {
   int64_t offset_bytes = 0;  ///< from the start of the file
 };
 
+/// Files share their data in blocks of this size, where the filesystem can share at all.
+inline constexpr int64_t kSharedBlockBytes = 4096;
+
 /// Which tensor goes into which file; see the top of this file.
 class ShardLayout {
  public:
@@ -46,6 +49,14 @@ class ShardLayout {
   /// Errors: usage if their tensors are not `tensors`, each once.
   static ShardLayout verbatim(std::span<const TensorSpec> tensors, std::vector<ShardFile> files,
                               std::optional<std::pair<std::string, std::string>> index);
+  /// The files of `source`, with `names[i]` for source.tensors()[i]. A file that keeps its names
+  /// keeps its header's bytes; one with other names keeps its data section (Header::with_names);
+  /// one that holds more than the checkpoint takes from it is laid out anew. The index keeps its
+  /// text unless a name changed. A source of one file becomes `model.safetensors`. Nothing if
+  /// `tensors` are not those of the source.
+  static std::optional<ShardLayout> like_source(std::span<const TensorSpec> tensors,
+                                                const Checkpoint& source,
+                                                std::span<const std::string> names);
 
   /// In the order in which they are written.
   std::span<const ShardFile> files() const noexcept { return files_; }

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "weightloom/base/error_testing.h"
+#include "weightloom/base/temporary_folder_testing.h"
+#include "weightloom/safetensors/safetensors_testing.h"
 
 namespace weightloom {
 namespace {
@@ -139,6 +141,68 @@ TEST(ShardLayoutVerbatim, RefusesOtherTensors) {
   EXPECT_EQ(error->code(), ErrorCode::usage);
   EXPECT_STREQ(error->what(),
                "4 tensors do not stand once and alike in the given headers: 'b', 'c', 'd', 'e'");
+}
+
+class ShardLayoutLikeSource : public ::testing::Test {
+ protected:
+  /// Two shards: "b" and "a" in the first, "c" in the second; an index with a text of its own.
+  ShardLayoutLikeSource() {
+    write_safetensors(folder_ / "one.safetensors",
+                      {{"b", DType::I8, {2}, "bb"}, {"a", DType::I8, {1}, "a"}});
+    write_safetensors(folder_ / "two.safetensors", {{"c", DType::I8, {3}, "ccc"}});
+    write_file(folder_ / "model.safetensors.index.json", kIndexText);
+  }
+
+  Checkpoint source(const std::string& name = ".") const {
+    return Checkpoint::open(system_calls(), folder_ / name);
+  }
+  std::optional<ShardLayout> like(const std::vector<TensorSpec>& tensors,
+                                  const std::vector<std::string>& names) const {
+    return ShardLayout::like_source(tensors, source(), names);
+  }
+
+  static constexpr const char* kIndexText =
+      R"({ "weight_map": {"a": "one.safetensors", "b": "one.safetensors", "c": "two.safetensors"} })";
+  TemporaryFolder folder_;
+};
+
+TEST_F(ShardLayoutLikeSource, KeepsFilesHeadersAndIndexText) {
+  const auto layout =
+      like({{"c", DType::I8, {3}}, {"a", DType::I8, {1}}, {"b", DType::I8, {2}}}, {"a", "b", "c"});
+  ASSERT_TRUE(layout);
+  EXPECT_EQ(describe(*layout), "one.safetensors: b a; two.safetensors: c");
+  EXPECT_EQ(layout->files()[0].header.json(), source().files()[0].header.json());
+  EXPECT_EQ(layout->index()->second, kIndexText);
+  EXPECT_EQ(layout->places()[0].file, 1);
+  EXPECT_EQ(layout->places()[1].offset_bytes, source().find("a")->offset_bytes);
+}
+
+TEST_F(ShardLayoutLikeSource, NewNamesChangeTheirFilesHeaderAndTheIndex) {
+  const auto layout =
+      like({{"x", DType::I8, {1}}, {"b", DType::I8, {2}}, {"c", DType::I8, {3}}}, {"x", "b", "c"});
+  ASSERT_TRUE(layout);
+  EXPECT_EQ(describe(*layout), "one.safetensors: b x; two.safetensors: c");
+  EXPECT_EQ(layout->files()[1].header.json(), source().files()[1].header.json());
+  EXPECT_EQ(layout->index()->first, "model.safetensors.index.json");
+  EXPECT_THAT(layout->index()->second, HasSubstr(R"("x": "one.safetensors")"));
+}
+
+TEST_F(ShardLayoutLikeSource, OtherTensorsThanTheSourcesGiveNothing) {
+  const std::vector<std::string> names = {"a", "b", "c"};
+  EXPECT_FALSE(like({{"a", DType::I8, {1}}, {"b", DType::I8, {2}}}, names));
+  EXPECT_FALSE(like({{"a", DType::I8, {1}}, {"b", DType::I8, {2}}, {"c", DType::U8, {3}}}, names));
+  EXPECT_FALSE(
+      like({{"a", DType::I8, {1}}, {"b", DType::I8, {2}}, {"c", DType::I8, {1, 3}}}, names));
+}
+
+TEST_F(ShardLayoutLikeSource, OneFileIsTheWholeModel) {
+  const Checkpoint one = source("two.safetensors");
+  const std::vector<TensorSpec> tensors = {{"c", DType::I8, {3}}};
+  const std::vector<std::string> names = {"c"};
+  const auto layout = ShardLayout::like_source(tensors, one, names);
+  EXPECT_EQ(describe(*layout), "model.safetensors: c");
+  EXPECT_EQ(layout->files()[0].header.json(), one.files()[0].header.json());
+  EXPECT_EQ(layout->index(), std::nullopt);
 }
 
 }  // namespace

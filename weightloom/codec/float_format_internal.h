@@ -4,9 +4,8 @@
 #include <cstdint>
 
 #include "weightloom/base/dtype.h"
-#include "weightloom/base/export.h"
 
-namespace weightloom WEIGHTLOOM_EXPORT {
+namespace weightloom {
 
 /// One bit of sign, then the exponent, then the mantissa. An exponent of ones is infinity (mantissa
 /// 0) or NaN; of zeros, zero or a subnormal.

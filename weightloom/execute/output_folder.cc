@@ -1,0 +1,98 @@
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "weightloom/execute/checksums.h"
+#include "weightloom/execute/config_dtype_internal.h"
+#include "weightloom/execute/output_folder_internal.h"
+#include "weightloom/execute/side_files_internal.h"
+
+namespace weightloom {
+namespace {
+
+std::set<std::string> shard_names(const ShardLayout& layout) {
+  std::set<std::string> names;
+  for (const ShardFile& file : layout.files()) names.insert(file.name);
+  return names;
+}
+
+/// True if a reader of the output folder cannot take other weights beside it for part of it.
+bool stands_by_itself(const ShardLayout& layout) {
+  return layout.index() || shard_names(layout).contains("model.safetensors");
+}
+
+bool replaces_source(const OutputFolder& output) {
+  const auto a = status_of(output.calls, output.source.folder());
+  const auto b = status_of(output.calls, output.work.destination());
+  return a && b && a->device == b->device && a->inode == b->inode;
+}
+
+void keep_files_of_destination(const OutputFolder& output, const std::vector<std::string>& copied) {
+  const WorkFolder& work = output.work;
+  if (!work.destination_exists()) return;
+  std::set<std::string> skip =
+      replaced_files(output.calls, work.destination(), stands_by_itself(output.layout));
+  skip.insert(copied.begin(), copied.end());
+  skip.merge(shard_names(output.layout));
+  if (output.layout.index()) skip.insert(output.layout.index()->first);
+  link_tree(output.calls, work.destination(), work.out(), skip);
+}
+
+std::optional<Error> fault_of(const OutputFolder& output, int threads) {
+  try {
+    const Checkpoint made = Checkpoint::open(output.calls, output.work.out(), threads);
+    return std::nullopt;
+  } catch (const Error& error) {
+    const bool is_of_files =
+        error.code() == ErrorCode::format || error.code() == ErrorCode::checkpoint;
+    if (!is_of_files) throw;
+    return error;
+  }
+}
+
+}  // namespace
+
+void OutputFolder::write_beside_tensors() const {
+  const std::set<std::string> shards = shard_names(layout);
+  // A resumed run may find links of the earlier one, which must not be written through.
+  prune_tree(calls, work.out(), shards);
+  std::vector<std::string> copied;
+  if (!replaces_source(*this)) copied = side_files_of(calls, source);
+  const auto config = changed_config(calls, source, dtype);
+  if (config && replaces_source(*this)) copied.emplace_back(kConfigName);
+  std::erase_if(copied, [&](const std::string& name) { return shards.contains(name); });
+  keep_files_of_destination(*this, copied);
+  const auto write = [&](std::string_view name, const std::string& text) {
+    write_whole_file(calls, join_path(work.out(), name), text);
+  };
+  for (const std::string& name : copied) {
+    if (config && name == kConfigName) {
+      write(name, *config);
+    } else {
+      copy_file(calls, join_path(source.folder(), name), join_path(work.out(), name));
+    }
+  }
+  if (checksums) write(kChecksumsName, *checksums);
+  write(kProvenanceName, format_provenance(provenance));
+  if (layout.index()) write(layout.index()->first, layout.index()->second);
+}
+
+void OutputFolder::refuse_if_unreadable(int threads) const {
+  const std::optional<Error> fault = fault_of(*this, threads);
+  if (!fault) return;
+  throw Error(
+      ErrorCode::checkpoint,
+      fmt::format("{}: these files would not read back: {}", work.destination(), fault->what()),
+      "split by size with --max-shard-size, or like a sound checkpoint with "
+      "--layout-from",
+      fault->findings());
+}
+
+std::optional<Finding> OutputFolder::not_copied() const {
+  if (replaces_source(*this)) return std::nullopt;
+  return not_copied_from(calls, source);
+}
+
+}  // namespace weightloom

@@ -1,0 +1,37 @@
+// What a conversion puts beside the tensor files in the folder it builds: side files, kept files of
+// the destination, checksums, the record, the index.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "weightloom/base/error.h"
+#include "weightloom/base/syscalls.h"
+#include "weightloom/execute/work_folder_internal.h"
+#include "weightloom/mapping/provenance.h"
+#include "weightloom/safetensors/checkpoint.h"
+#include "weightloom/safetensors/shard_layout.h"
+
+namespace weightloom {
+
+/// Borrows all it is made of.
+struct OutputFolder {
+  const Syscalls& calls;
+  const Checkpoint& source;
+  const Provenance& provenance;
+  const ShardLayout& layout;
+  const WorkFolder& work;
+  std::optional<DType> dtype;            // that castable tensors were cast to
+  std::optional<std::string> checksums;  // text of the checksum file, if there is to be one
+
+  /// Writes all of it, the index last: that makes a folder a checkpoint. What an earlier run left
+  /// there goes first.
+  /// Errors: io, no_space.
+  void write_beside_tensors() const;
+  /// Errors: checkpoint if the folder would not read back as one.
+  void refuse_if_unreadable(int threads) const;
+  /// What of the source stays behind, as a report; nothing if the destination is the source.
+  std::optional<Finding> not_copied() const;
+};
+
+}  // namespace weightloom

@@ -1,0 +1,104 @@
+#include "weightloom/execute/output_layout.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "weightloom/base/file.h"
+
+namespace weightloom {
+namespace {
+
+std::vector<TensorSpec> specs_of(const CopyProgram& program) {
+  std::vector<TensorSpec> specs;
+  specs.reserve(program.targets().size());
+  for (const ProgramTarget& target : program.targets()) {
+    specs.push_back({target.name, target.dtype, target.shape});
+  }
+  return specs;
+}
+
+Index index_to_copy(const Syscalls& calls, const std::string& path) {
+  if (path.ends_with(".json")) return parse_index(read_whole_file(calls, path), path);
+  const Checkpoint like = Checkpoint::open(calls, path);
+  if (like.index()) return parse_index(like.index()->second, like.index()->first);
+  Index index;
+  for (const StoredTensor& tensor : like.tensors()) {
+    index.weight_map.emplace_back(tensor.name, like.files()[static_cast<size_t>(tensor.file)].name);
+  }
+  return index;
+}
+
+std::vector<ShardFile> shards_of(const std::vector<OriginalFile>& originals) {
+  std::vector<ShardFile> shards;
+  for (const OriginalFile& original : originals) {
+    shards.push_back({original.name, Header::parse_alone(original.header_json, original.name)});
+  }
+  return shards;
+}
+
+std::string_view fault_of_shard_name(const ShardLayout& layout, const std::string& name) {
+  if (name == kProvenanceName) return "the name of the record";
+  if (layout.index() && name == layout.index()->first) return "the name of the index";
+  return name.ends_with(".safetensors") ? "" : "a name that does not end in .safetensors";
+}
+
+/// Refuses a layout whose shards take the names of what convert itself writes beside them, or names
+/// that no reader takes for weights.
+ShardLayout with_sound_names(ShardLayout layout) {
+  for (const ShardFile& file : layout.files()) {
+    const std::string_view fault = fault_of_shard_name(layout, file.name);
+    if (fault.empty()) continue;
+    throw Error(ErrorCode::usage, fmt::format("{}: a shard cannot have {}", file.name, fault),
+                "split by size with --max-shard-size, or like another checkpoint with "
+                "--layout-from");
+  }
+  return layout;
+}
+
+bool has_sound_names(const ShardLayout& layout) {
+  return std::ranges::all_of(layout.files(), [&](const ShardFile& file) {
+    return fault_of_shard_name(layout, file.name).empty();
+  });
+}
+
+/// The source's own files, where the layout stays and nothing is wrong with their names.
+std::optional<ShardLayout> kept_layout(const Checkpoint& source, const Conversion& conversion,
+                                       std::span<const TensorSpec> specs) {
+  if (conversion.kept_names.empty()) return std::nullopt;
+  std::optional<ShardLayout> layout =
+      ShardLayout::like_source(specs, source, conversion.kept_names);
+  return layout && has_sound_names(*layout) ? std::move(layout) : std::nullopt;
+}
+
+}  // namespace
+
+bool is_single_file(const std::string& destination) {
+  return destination.ends_with(".safetensors");
+}
+
+ShardLayout output_layout(const Syscalls& calls, const Checkpoint& source,
+                          const Conversion& conversion, const std::string& destination,
+                          const OutputOptions& output) {
+  const std::vector<TensorSpec> specs = specs_of(conversion.program);
+  if (is_single_file(destination)) {
+    return ShardLayout::one_file(specs, base_name(destination), conversion.metadata);
+  }
+  if (output.layout_from) {
+    return with_sound_names(ShardLayout::like_index(
+        specs, index_to_copy(calls, *output.layout_from), conversion.metadata));
+  }
+  if (!conversion.original_files.empty() && !output.max_shard_given) {
+    return with_sound_names(ShardLayout::verbatim(specs, shards_of(conversion.original_files),
+                                                  conversion.original_index));
+  }
+  if (!output.max_shard_given) {
+    if (auto kept = kept_layout(source, conversion, specs)) return *std::move(kept);
+  }
+  return ShardLayout::by_size(specs, output.max_shard_bytes, conversion.metadata);
+}
+
+}  // namespace weightloom

@@ -1,0 +1,52 @@
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "weightloom/codec/cast.h"
+#include "weightloom/plan/cast_rules_internal.h"
+#include "weightloom/plan/selection.h"
+
+namespace weightloom {
+namespace {
+
+std::string message_of(const std::vector<std::string>& changed) {
+  if (changed.empty()) {
+    return fmt::format(
+        "{} records a cast: the files' headers are the original's again, the values need not be",
+        kProvenanceName);
+  }
+  const size_t others = changed.size() - 1;
+  return fmt::format(
+      "'{}'{} another dtype than in the original: the files are not made again as they were",
+      changed.front(), others == 0 ? " has" : fmt::format(" and {} more have", others));
+}
+
+}  // namespace
+
+bool is_kept(const CastRule& cast, const std::string& name) {
+  return std::ranges::any_of(cast.keep,
+                             [&](const std::string& glob) { return glob_matches(glob, name); });
+}
+
+DType dtype_after(std::span<const CastRule> casts, const std::string& name, DType dtype) {
+  if (!is_castable(dtype)) return dtype;
+  for (const CastRule& cast : casts) {
+    if (!is_kept(cast, name)) dtype = cast.dtype;
+  }
+  return dtype;
+}
+
+ChangedDTypes changed_dtypes(std::span<const NamedLayout> targets, std::span<const DType> recorded,
+                             const Provenance& record) {
+  std::vector<std::string> changed;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i].dtype != recorded[i]) changed.push_back(targets[i].name);
+  }
+  if (changed.empty() && record.casts.empty()) return {};
+  return {!changed.empty(),
+          Finding{Severity::report, "dtype_changed", changed.empty() ? "" : changed.front(), "",
+                  message_of(changed)}};
+}
+
+}  // namespace weightloom
