@@ -2,8 +2,9 @@
 //
 //   cast_speed [MEGABYTES]    of the wider side of each cast; default 256, beyond any cache
 //
-// Prints one line per cast: from, to, gigabytes per second (read + written), the same of a memcpy
-// of as many bytes in all, and their ratio. Best of five rounds, taken in turns.
+// Prints one line per cast: from, to, gigabytes per second, the same of a memcpy, and their ratio.
+// Of a cast, the bytes of all elements read and of all written count; the memcpy moves as many in
+// all, half of them read and half written. Best of five rounds, taken in turns.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>

@@ -44,7 +44,7 @@ uint64_t nearest(const FloatFormat& format, const Magnitude& value) {
   const uint64_t steps = divided(value.mantissa, step - value.exponent);
   const uint64_t hidden = uint64_t{1} << format.mantissa_bits;
   if (steps < hidden) return steps;  // subnormal
-  const auto biased = static_cast<uint64_t>(step - least_step + 1);
+  const uint64_t biased = static_cast<uint64_t>(step - least_step) + 1;
   return std::min((biased << format.mantissa_bits) + (steps - hidden), format.infinity());
 }
 

@@ -1,6 +1,9 @@
-#include <algorithm>
+#include "weightloom/mapping/dtype_rules.h"
 
-#include "weightloom/mapping/dtype_rules_internal.h"
+#include <algorithm>
+#include <vector>
+
+#include "weightloom/mapping/pattern_internal.h"
 
 namespace weightloom {
 namespace {
@@ -18,17 +21,26 @@ SourceSyntax syntax_of(const std::string& pattern) {
 
 }  // namespace
 
-DtypeRules::DtypeRules(const Mapping& mapping) {
+struct DtypeRules::Compiled {
+  struct Rule {
+    DtypeRule form;
+    Pattern pattern;
+  };
+  std::vector<Rule> rules;
+};
+
+DtypeRules::DtypeRules(const Mapping& mapping) : compiled_(std::make_shared<Compiled>()) {
   for (const DtypeRule& rule : mapping.dtype_rules()) {
-    rules_.push_back({rule, Pattern(syntax_of(rule.pattern), rule.pattern, Pattern::Use::search)});
+    compiled_->rules.push_back(
+        {rule, Pattern(syntax_of(rule.pattern), rule.pattern, Pattern::Use::search)});
   }
 }
 
 DType DtypeRules::dtype_of(std::string_view name, DType wanted) {
-  for (Rule& rule : rules_) {
-    const auto& when = rule.form.when;
-    if (!when.empty() && std::ranges::find(when, wanted) == when.end()) continue;
-    if (rule.pattern.search(name)) return rule.form.dtype;
+  for (auto& [form, pattern] : compiled_->rules) {
+    const bool counts =
+        form.when.empty() || std::ranges::find(form.when, wanted) != form.when.end();
+    if (counts && pattern.search(name)) return form.dtype;
   }
   return wanted;
 }

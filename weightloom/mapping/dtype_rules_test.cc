@@ -1,7 +1,8 @@
+#include "weightloom/mapping/dtype_rules.h"
+
 #include <gtest/gtest.h>
 
 #include "weightloom/base/error.h"
-#include "weightloom/mapping/dtype_rules_internal.h"
 
 namespace weightloom {
 namespace {

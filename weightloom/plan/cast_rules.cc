@@ -29,10 +29,11 @@ bool is_kept(const CastRule& cast, const std::string& name) {
                              [&](const std::string& glob) { return glob_matches(glob, name); });
 }
 
-DType dtype_after(std::span<const CastRule> casts, const std::string& name, DType dtype) {
+DType dtype_after(std::span<const CastRule> casts, DtypeRules& rules, const std::string& name,
+                  DType dtype) {
   if (!is_castable(dtype)) return dtype;
   for (const CastRule& cast : casts) {
-    if (!is_kept(cast, name)) dtype = cast.dtype;
+    if (!is_kept(cast, name)) dtype = rules.dtype_of(name, cast.dtype);
   }
   return dtype;
 }

@@ -9,6 +9,7 @@
 
 #include "weightloom/base/error.h"
 #include "weightloom/mapping/apply.h"
+#include "weightloom/mapping/dtype_rules.h"
 #include "weightloom/mapping/provenance.h"
 
 namespace weightloom {
@@ -17,7 +18,9 @@ namespace weightloom {
 bool is_kept(const CastRule& cast, const std::string& name);
 
 /// The dtype that casts, in order, give a target that had `dtype`.
-DType dtype_after(std::span<const CastRule> casts, const std::string& name, DType dtype);
+/// What the rules of the mapping say of a name counts before the cast's own dtype.
+DType dtype_after(std::span<const CastRule> casts, DtypeRules& rules, const std::string& name,
+                  DType dtype);
 
 /// The report `dtype_changed` for a way back to an original whose tensors had the dtypes
 /// `recorded`, in the order of `targets`: which have others, or that values were cast all the same.

@@ -57,8 +57,9 @@ class Planner {
     if (selection_.dtype) casts_.push_back({*selection_.dtype, selection_.keep_dtype});
     result_.dtype = selection_.dtype;
     std::vector<NamedLayout> targets = make_targets();
+    DtypeRules dtype_rules(rules_);
     for (NamedLayout& target : targets) {
-      target.dtype = dtype_after(casts_, target.name, target.dtype);
+      target.dtype = dtype_after(casts_, dtype_rules, target.name, target.dtype);
     }
     if (!result_.original_files.empty()) note_changed_dtypes(targets);
     compile_targets(std::move(targets));
@@ -269,6 +270,7 @@ class Planner {
 
   /// The forward layouts in the order of the tensors that are there; every disagreement is found.
   Relation relation_over_source(const RecordedForward& forward) {
+    DtypeRules dtype_rules(facts_.record->mapping);
     std::map<std::string, const NamedLayout*> recorded;
     for (const NamedLayout& tensor : forward.runtime) recorded.emplace(tensor.name, &tensor);
     Relation relation;
@@ -284,7 +286,7 @@ class Planner {
                               kProvenanceName));
         continue;
       }
-      check_against_record(tensor, *found->second);
+      check_against_record(tensor, *found->second, dtype_rules);
       relation.targets.push_back(found->second->layout);
       recorded.erase(found);
     }
@@ -296,8 +298,9 @@ class Planner {
     return relation;
   }
 
-  void check_against_record(const StoredTensor& tensor, const NamedLayout& recorded) {
-    const DType dtype = dtype_after(facts_.record->casts, recorded.name, recorded.dtype);
+  void check_against_record(const StoredTensor& tensor, const NamedLayout& recorded,
+                            DtypeRules& rules) {
+    const DType dtype = dtype_after(facts_.record->casts, rules, recorded.name, recorded.dtype);
     if (tensor.shape == recorded.layout.shape() && tensor.dtype == dtype) return;
     add_error("shape_mismatch", tensor.name,
               fmt::format("tensor '{}' is {} {}, but {} says {} {}", tensor.name,
@@ -407,7 +410,7 @@ class Planner {
   /// original names. False if one mapping cannot say both.
   bool record_renames() {
     if (selection_.renames.empty()) return true;
-    std::optional<Mapping> both = with_renames(selection_.renames, choice_.mapping);
+    std::optional<Mapping> both = with_renames(selection_.renames, rules_);
     if (!both || !leads_to_targets(*both)) return false;
     Provenance& record = result_.provenance;
     record.mapping = *std::move(both);

@@ -1,17 +1,18 @@
 // The dtype rules of a mapping, ready to run over names: which tensors a cast leaves in another
 // dtype (a router's bias stays F32 when the model becomes BF16).
 //
-// Thread safety: as Pattern, one per thread.
+// Thread safety: none; each thread needs its own.
 #pragma once
 
+#include <memory>
 #include <string_view>
-#include <vector>
 
+#include "weightloom/base/export.h"
 #include "weightloom/mapping/mapping.h"
-#include "weightloom/mapping/pattern_internal.h"
 
-namespace weightloom {
+namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// The rules of one mapping, compiled.
 class DtypeRules {
  public:
   /// Errors: mapping, naming the pattern, if one does not compile.
@@ -19,14 +20,12 @@ class DtypeRules {
 
   /// The dtype that a tensor of that name gets where `wanted` is asked for: the first rule that
   /// matches decides, else `wanted`.
+  /// Errors: mapping if a pattern is too costly to search in the name.
   DType dtype_of(std::string_view name, DType wanted);
 
  private:
-  struct Rule {
-    DtypeRule form;
-    Pattern pattern;
-  };
-  std::vector<Rule> rules_;
+  struct Compiled;
+  std::shared_ptr<Compiled> compiled_;
 };
 
 }  // namespace weightloom
