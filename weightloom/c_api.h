@@ -133,10 +133,17 @@ typedef struct wl_plan_options {
   size_t exclude_count;       /**< number of `exclude` */
   int32_t lenient;            /**< not 0: let pass source tensors that no target uses */
   int32_t threads;            /**< to plan with; 0: as many as suit the machine */
+  const char* architecture;   /**< class that is to hold the model; NULL: config.json's first */
+  const char* dtype;          /**< "keep" (default), "BF16", "F16", "F32" or "F64": cast to it */
+  const char* const* keep_dtype; /**< globs; targets whose name matches one are not cast */
+  size_t keep_dtype_count;       /**< number of `keep_dtype` */
+  const char* const* renames;    /**< "REGEX=TEXT", in order, on names before any mapping */
+  size_t rename_count;           /**< number of `renames` */
 } wl_plan_options;
 
 /** Nothing asked for but the checkpoint as it is. */
-#define WL_PLAN_OPTIONS_DEFAULT {sizeof(wl_plan_options), NULL, NULL, NULL, NULL, 0, NULL, 0, 0, 0}
+#define WL_PLAN_OPTIONS_DEFAULT \
+  {sizeof(wl_plan_options), NULL, NULL, NULL, NULL, 0, NULL, 0, 0, 0, NULL, NULL, NULL, 0, NULL, 0}
 
 /** Compiles a conversion from headers alone. `options` may be NULL. What is wrong with the tensors
     refuses the plan and not this call: see wl_plan_is_refused. */
@@ -214,10 +221,11 @@ typedef struct wl_output_options {
   const char* layout_from; /**< a folder or index whose split into files is copied */
   int32_t overwrite;       /**< not 0: the destination may exist, and is replaced in one step */
   int32_t resume;          /**< not 0: go on where a run that was killed stood */
+  int32_t checksums;       /**< not 0: write a digest of each tensor beside them */
 } wl_output_options;
 
 /** One file up to 50 GB, and nothing is replaced. */
-#define WL_OUTPUT_OPTIONS_DEFAULT {sizeof(wl_output_options), 0, NULL, 0, 0}
+#define WL_OUTPUT_OPTIONS_DEFAULT {sizeof(wl_output_options), 0, NULL, 0, 0, 0}
 
 /** Writes the plan's targets to `destination`, a folder, or one file when it ends in .safetensors.
     It is built beside its place and put there in one step: after a failure it is as it was.

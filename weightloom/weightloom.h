@@ -14,6 +14,7 @@
 #include "weightloom/base/error.h"              // Error, Finding
 #include "weightloom/base/syscalls.h"           // system_calls(), the file seam
 #include "weightloom/execute/convert.h"         // convert: checkpoint → folder or file
+#include "weightloom/execute/diff.h"            // diff: how two checkpoints differ
 #include "weightloom/execute/load.h"            // load, load_into: checkpoint → memory
 #include "weightloom/execute/verify.h"          // verify_readable, verify_equal
 #include "weightloom/mapping/registry.h"        // Registry, Mapping
@@ -21,7 +22,8 @@
 #include "weightloom/plan/cost.h"               // Cost
 #include "weightloom/plan/interpret.h"          // the reference interpreter
 #include "weightloom/safetensors/checkpoint.h"  // Checkpoint::open
-#include "weightloom/version.h"                 // version()
+#include "weightloom/safetensors/index_repair.h"  // repair_index, write_index
+#include "weightloom/version.h"                   // version()
 
 /// Everything that Weightloom offers to C++; `weightloom/c_api.h` is the way in from C.
 namespace weightloom {}

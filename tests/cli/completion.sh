@@ -24,7 +24,7 @@ typed weightloom plan --mapping mixt
 typed weightloom plan --mapping weight
 # Every flag that help tells of is completed, and in the manual page.
 "$binary" man >weightloom.1
-for verb in inspect plan convert verify mappings repair-index; do
+for verb in inspect plan convert verify diff mappings repair-index; do
   for flag in $("$binary" "$verb" --help | grep -oE '^ +(-h,)?--[a-z-]+' | grep -oE -e '--[a-z-]+'); do
     typed weightloom "$verb" "$flag" | grep -qxF -e "  $flag" || echo "$verb $flag is not completed"
     grep -qF -e "${flag//-/\\-}" weightloom.1 || echo "$verb $flag is not in the manual page"

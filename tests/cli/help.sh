@@ -5,6 +5,7 @@ run inspect --help
 run plan --help
 run convert --help
 run verify --help
+run diff --help
 run mappings --help
 run completion --help
 run repair-index --help

@@ -6,6 +6,8 @@
 #include "weightloom/c_api/c_error_internal.h"
 #include "weightloom/c_api/c_handles_internal.h"
 #include "weightloom/c_api/c_structs_internal.h"
+#include "weightloom/codec/cast.h"
+#include "weightloom/plan/renames.h"
 
 namespace weightloom::c_api {
 namespace {
@@ -31,12 +33,20 @@ std::optional<Side> parse_to(const char* word) {
   throw wrong_word("to", to, "same, hub, runtime");
 }
 
-std::vector<std::string> parse_globs(const char* const* globs, size_t count, const char* member) {
-  if (count > 0) require(static_cast<const void*>(globs), member);
+std::optional<DType> parse_wanted_dtype(const char* word) {
+  const std::string_view wanted = word == nullptr ? "keep" : word;
+  if (wanted == "keep") return std::nullopt;
+  const auto dtype = parse_dtype(wanted);
+  if (dtype && is_castable(*dtype)) return dtype;
+  throw wrong_word("dtype", wanted, "keep, BF16, F16, F32, F64");
+}
+
+std::vector<std::string> parse_texts(const char* const* texts, size_t count, const char* member) {
+  if (count > 0) require(static_cast<const void*>(texts), member);
   std::vector<std::string> result;
-  for (const char* glob : std::span(globs, count)) {
-    require(glob, member);
-    result.emplace_back(glob);
+  for (const char* text : std::span(texts, count)) {
+    require(text, member);
+    result.emplace_back(text);
   }
   return result;
 }
@@ -46,8 +56,15 @@ Selection parse_selection(const wl_plan_options& options) {
   selection.from = parse_from(options.from);
   selection.to = parse_to(options.to);
   if (options.mapping != nullptr) selection.mapping = options.mapping;
-  selection.include = parse_globs(options.include, options.include_count, "options.include");
-  selection.exclude = parse_globs(options.exclude, options.exclude_count, "options.exclude");
+  if (options.architecture != nullptr) selection.architecture = options.architecture;
+  selection.include = parse_texts(options.include, options.include_count, "options.include");
+  selection.exclude = parse_texts(options.exclude, options.exclude_count, "options.exclude");
+  selection.dtype = parse_wanted_dtype(options.dtype);
+  selection.keep_dtype =
+      parse_texts(options.keep_dtype, options.keep_dtype_count, "options.keep_dtype");
+  for (const auto& text : parse_texts(options.renames, options.rename_count, "options.renames")) {
+    selection.renames.push_back(parse_rename(text));
+  }
   selection.lenient = options.lenient != 0;
   return selection;
 }

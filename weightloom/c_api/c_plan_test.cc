@@ -78,6 +78,28 @@ TEST_F(CPlan, GlobsChooseTargets) {
   EXPECT_EQ(wl_plan_target_count(plan), 3);  // lm_head, w1, w3
 }
 
+TEST_F(CPlan, CastsAndRenames) {
+  const char* keep[] = {"lm_head.*"};
+  const char* renames[] = {"^model\\.=base."};
+  wl_plan_options options = WL_PLAN_OPTIONS_DEFAULT;
+  options.dtype = "F32";
+  options.keep_dtype = keep;
+  options.keep_dtype_count = 1;
+  options.renames = renames;
+  options.rename_count = 1;
+  options.mapping = "none";
+  OwnedPlan plan;
+  ASSERT_EQ(wl_plan_create(source_, &options, &plan.handle, nullptr), WL_OK);
+  wl_tensor target = WL_TENSOR_DEFAULT;
+  ASSERT_EQ(wl_plan_target(plan, wl_plan_find_target(plan, "lm_head.weight"), &target, nullptr),
+            WL_OK);
+  EXPECT_STREQ(target.dtype, "BF16");
+  const char* gate = "base.layers.0.block_sparse_moe.gate.weight";
+  ASSERT_EQ(wl_plan_target(plan, wl_plan_find_target(plan, gate), &target, nullptr), WL_OK);
+  EXPECT_STREQ(target.dtype, "F32");
+  EXPECT_EQ(target.size_bytes, 2 * 4 * 4);
+}
+
 TEST_F(CPlan, WrongWordsAreRefusedWithTheRightOnes) {
   wl_plan_options options = WL_PLAN_OPTIONS_DEFAULT;
   options.to = "nowhere";
@@ -86,6 +108,9 @@ TEST_F(CPlan, WrongWordsAreRefusedWithTheRightOnes) {
   options.from = "";
   EXPECT_EQ(create(options).message, "options.from: '' is none of auto, hub, runtime");
   options.from = nullptr;
+  options.dtype = "I8";
+  EXPECT_EQ(create(options).message, "options.dtype: 'I8' is none of keep, BF16, F16, F32, F64");
+  options.dtype = nullptr;
   options.mapping = "mixtrall";
   const Outcome outcome = create(options);
   EXPECT_EQ(outcome.status, WL_ERROR_MAPPING);
@@ -110,12 +135,12 @@ TEST_F(CPlan, NullWhereAListShouldBeIsRefused) {
 TEST_F(CPlan, OptionsOfALaterHeaderAreRefusedWhenTheyAreUsed) {
   struct Later {
     wl_plan_options known;
-    const char* dtype;
+    const char* later;
   };
   Later later = {WL_PLAN_OPTIONS_DEFAULT, nullptr};
   later.known.struct_size = sizeof(Later);
   EXPECT_EQ(create(later.known).status, WL_OK);
-  later.dtype = "F32";
+  later.later = "on";
   const Outcome outcome = create(later.known);
   EXPECT_EQ(outcome.status, WL_ERROR_UNSUPPORTED);
   EXPECT_THAT(outcome.message, HasSubstr("a member that this version of the library has not"));

@@ -57,6 +57,7 @@ OutputOptions parse_output(const wl_output_options& options) {
   if (options.layout_from != nullptr) output.layout_from = options.layout_from;
   output.overwrite = options.overwrite != 0;
   output.resume = options.resume != 0;
+  output.checksums = options.checksums != 0;
   return output;
 }
 

@@ -12,6 +12,7 @@
 
 #include "weightloom/cli/completion_command.h"
 #include "weightloom/cli/convert_command.h"
+#include "weightloom/cli/diff_command.h"
 #include "weightloom/cli/failure_output.h"
 #include "weightloom/cli/help_format.h"
 #include "weightloom/cli/inspect_command.h"
@@ -34,6 +35,7 @@ Commands all_commands() {
   commands.push_back(make_plan_command());
   commands.push_back(make_convert_command());
   commands.push_back(make_verify_command());
+  commands.push_back(make_diff_command());
   commands.push_back(make_mappings_command());
   commands.push_back(make_repair_index_command());
   commands.push_back(make_completion_command());

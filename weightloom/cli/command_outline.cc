@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "weightloom/base/dtype.h"
 #include "weightloom/mapping/registry.h"
 
 namespace weightloom::cli {
@@ -16,7 +17,9 @@ std::string on_one_line(std::string text) {
   return text;
 }
 
+/// Small letters, or a dtype: F32.
 bool is_word(std::string_view part) {
+  if (parse_dtype(part)) return true;
   return std::all_of(part.begin(), part.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
   });

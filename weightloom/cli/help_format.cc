@@ -21,7 +21,7 @@ const char* const kProgramFooter =
     "\n"
     "Exit codes:\n"
     "  0  done, or equal (notes never change it)\n"
-    "  1  plan, verify: errors or differences were found\n"
+    "  1  plan, verify, diff: errors or differences were found\n"
     "  2  wrong usage\n"
     "  3  refused, failed or cancelled; the destination is as it was\n"
     "\n"

@@ -20,9 +20,11 @@
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// Name of the file of digests in its folder.
 inline constexpr std::string_view kChecksumsName = "weightloom.checksums.json";
 
-using Checksums = std::map<std::string, std::string, std::less<>>;  // tensor → digest
+/// Tensor → digest.
+using Checksums = std::map<std::string, std::string, std::less<>>;
 
 /// Stable: equal checksums give equal bytes.
 std::string format_checksums(const Checksums& checksums);

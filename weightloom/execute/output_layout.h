@@ -15,13 +15,14 @@
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// How the output is split into files, and what may happen to what is there.
 struct OutputOptions {
-  int64_t max_shard_bytes = 50'000'000'000;  // of tensor data in one file
-  bool max_shard_given = false;              // else going back by a record reproduces its files
-  std::optional<std::string> layout_from;    // a folder or index whose shard split is copied
-  bool overwrite = false;                    // DST may exist and is replaced
-  bool resume = false;                       // continue a killed run
-  bool checksums = false;                    // write a digest of each tensor beside them
+  int64_t max_shard_bytes = 50'000'000'000;  ///< of tensor data in one file
+  bool max_shard_given = false;              ///< else going back by a record reproduces its files
+  std::optional<std::string> layout_from;    ///< a folder or index whose shard split is copied
+  bool overwrite = false;                    ///< DST may exist and is replaced
+  bool resume = false;                       ///< continue a killed run
+  bool checksums = false;                    ///< write a digest of each tensor beside them
 };
 
 /// True if the destination is one file: its name ends in ".safetensors".

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -14,12 +13,11 @@
 #include "weightloom/base/file.h"
 #include "weightloom/execute/cast_findings_internal.h"
 #include "weightloom/execute/checksums.h"
-#include "weightloom/execute/executor.h"
+#include "weightloom/execute/comparison_internal.h"
 #include "weightloom/execute/hash_sink_internal.h"
 #include "weightloom/execute/source_files_internal.h"
 #include "weightloom/plan/compile.h"
 #include "weightloom/plan/conversion.h"
-#include "weightloom/plan/schedule.h"
 
 namespace weightloom {
 namespace {
@@ -30,14 +28,6 @@ class NullSink : public TileSink {
   std::span<std::byte> memory_for(const Tile&) override { return {}; }
   void deliver(size_t, const Tile&, std::span<const std::byte>) override {}
 };
-
-std::vector<ProgramFile> files_of(const Checkpoint& checkpoint) {
-  std::vector<ProgramFile> files;
-  for (const CheckpointFile& file : checkpoint.files()) {
-    files.push_back({file.name, file.path, file.status});
-  }
-  return files;
-}
 
 /// Compares each tile with the same bytes of checkpoint A.
 class CompareSink : public TileSink {
@@ -86,30 +76,6 @@ class CompareSink : public TileSink {
   std::map<int32_t, int64_t> differences_;
 };
 
-RunStatistics run_program(const Syscalls& calls, const CopyProgram& program, TileSink& sink,
-                          const RunOptions& run) {
-  std::vector<Placement> placements;
-  for (size_t i = 0; i < program.targets().size(); ++i) {
-    placements.push_back({static_cast<int32_t>(i), 0});
-  }
-  const ScheduleLimits limits = limits_for(run.memory_budget_bytes, run.threads);
-  const std::vector<Tile> tiles = make_schedule(program, placements, limits);
-  return execute(calls, program, tiles, 0, limits, sink, run);
-}
-
-/// True if A holds what B holds, once B is renamed. Dtypes say nothing of the layout.
-bool have_equal_specs(const Checkpoint& a, const Checkpoint& b, const std::vector<Rename>& renames,
-                      int threads) {
-  if (a.tensors().size() != b.tensors().size()) return false;
-  const RenamedNames renamed = apply_renames(renames, names_of(b), threads);
-  for (size_t i = 0; i < b.tensors().size(); ++i) {
-    const StoredTensor* other = renamed.names[i] ? a.find(*renamed.names[i]) : nullptr;
-    const StoredTensor& mine = b.tensors()[i];
-    if (other == nullptr || other->shape != mine.shape) return false;
-  }
-  return true;
-}
-
 /// A comparison of B, brought to A's layout, with A.
 class Comparison {
  public:
@@ -118,13 +84,7 @@ class Comparison {
       : calls_(calls), a_(a), b_(b), selection_(selection), registry_(registry), run_(run) {}
 
   VerifyReport compare() && {
-    if (!selection_.to && !have_equal_specs(a_, b_, selection_.renames, run_.threads)) {
-      selection_.to = side_of_a();
-    }
-    Conversion conversion = plan_conversion(calls_, b_, selection_, registry_);
-    if (conversion.is_refused(selection_.lenient)) {
-      throw refusal_of(conversion.findings, selection_.lenient);
-    }
+    Conversion conversion = bring_to_layout_of(calls_, a_, b_, selection_, registry_, run_.threads);
     report_.findings = std::move(conversion.findings);
     const CopyProgram shared = match_targets(conversion.program);
     find_only_in_a(conversion.program);
@@ -134,20 +94,6 @@ class Comparison {
   }
 
  private:
-  /// Nothing when A's side cannot be told: then names are compared as they are.
-  std::optional<Side> side_of_a() const {
-    const SideFacts facts_a = read_side_facts(calls_, a_);
-    const SideFacts facts_b = read_side_facts(calls_, b_);
-    for (const auto& [checkpoint, facts] : {std::pair(&a_, &facts_a), std::pair(&b_, &facts_b)}) {
-      const MappingChoice choice =
-          choose_mapping(calls_, *checkpoint, *facts, selection_.mapping, registry_, false);
-      if (choice.mapping.empty()) continue;
-      const Side side = detect_side(a_, facts_a, choice.mapping);
-      if (side != Side::unknown) return side;
-    }
-    return std::nullopt;
-  }
-
   /// The targets that A has with equal dtype and shape; the others are differences.
   CopyProgram match_targets(const CopyProgram& program) {
     std::vector<bool> keep;
@@ -189,7 +135,7 @@ class Comparison {
 
   void compare_values(const CopyProgram& shared) {
     CompareSink sink(calls_, a_, stored_);
-    const RunStatistics done = run_program(calls_, shared, sink, run_);
+    const RunStatistics done = run_targets_apart(calls_, shared, sink, run_);
     std::ranges::move(cast_findings(shared, done), std::back_inserter(report_.findings));
     report_.tensors = static_cast<int64_t>(shared.targets().size());
     report_.bytes = shared.target_bytes();
@@ -212,7 +158,7 @@ class Comparison {
   const Syscalls& calls_;
   const Checkpoint& a_;
   const Checkpoint& b_;
-  Selection selection_;
+  const Selection& selection_;
   const Registry& registry_;
   const RunOptions& run_;
   std::vector<const StoredTensor*> stored_;
@@ -231,7 +177,7 @@ VerifyReport verify_readable(const Syscalls& calls, const Checkpoint& a, const R
                 std::vector<bool>(conversion.program.targets().size(), checksums.has_value()),
                 nowhere);
   VerifyReport report;
-  run_program(calls, conversion.program, sink, run);
+  run_targets_apart(calls, conversion.program, sink, run);
   report.tensors = static_cast<int64_t>(conversion.program.targets().size());
   report.bytes = conversion.program.target_bytes();
   report.findings = conversion.findings;

@@ -29,8 +29,8 @@ struct OriginalFile {
 /// A cast that changed tensors: those of castable dtypes, but for names that match a glob of
 /// `keep`, got `dtype`.
 struct CastRule {
-  DType dtype = DType::F32;
-  std::vector<std::string> keep;
+  DType dtype = DType::F32;       ///< what it led to
+  std::vector<std::string> keep;  ///< globs over names that it did not touch
 
   friend bool operator==(const CastRule&, const CastRule&) = default;
 };

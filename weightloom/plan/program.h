@@ -58,12 +58,14 @@ struct ProgramTarget {
 
 /// What one point of a region is: a byte, copied, or an element, cast `from` a dtype `to` another.
 struct RegionType {
-  DType from = DType::U8;
-  DType to = DType::U8;
+  DType from = DType::U8;  ///< of the source
+  DType to = DType::U8;    ///< of the target
 
+  /// True if values change.
   bool casts() const noexcept { return from != to; }
-  /// Bytes of a point on each side.
+  /// Width of a point of the source.
   int64_t source_bytes() const noexcept { return casts() ? bits(from) / 8 : 1; }
+  /// Width of a point of the target.
   int64_t target_bytes() const noexcept { return casts() ? bits(to) / 8 : 1; }
 };
 

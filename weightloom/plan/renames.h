@@ -31,10 +31,11 @@ Mapping mapping_of(const std::vector<Rename>& renames, const std::string& name);
 /// `mapping` with the renames before its rules; nothing if it does not run renamings first.
 std::optional<Mapping> with_renames(const std::vector<Rename>& renames, const Mapping& mapping);
 
+/// What renames made of a list of names.
 struct RenamedNames {
   /// names[i] is what the i-th name became; nothing for one that lost its new name to another.
   std::vector<std::optional<std::string>> names;
-  std::vector<Finding> findings;  // rename_unmatched, duplicate_target
+  std::vector<Finding> findings;  ///< rename_unmatched, duplicate_target
 };
 
 /// Runs the renames, each on the result of the one before. Found as errors: a rename that matches

@@ -83,9 +83,9 @@ struct StagingRead {
 /// A copy or cast from the staging buffer into the tile: the region's source side counts from the
 /// start of the staging buffer.
 struct StagedCopy {
-  Region region;
-  RegionType type;
-  int32_t target = 0;  // whose part it is
+  Region region;       ///< from the staging buffer into the tile
+  RegionType type;     ///< of its elements
+  int32_t target = 0;  ///< whose part it is
 };
 
 /// Neighbouring source bytes read into the staging buffer, and what is made of them.

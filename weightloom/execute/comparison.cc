@@ -1,0 +1,76 @@
+// Bringing one checkpoint to the layout of another, and running the program that does it.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "weightloom/execute/comparison_internal.h"
+
+namespace weightloom {
+namespace {
+
+/// True if A holds what B holds, once B is renamed. Dtypes say nothing of the layout.
+bool have_equal_specs(const Checkpoint& a, const Checkpoint& b, const std::vector<Rename>& renames,
+                      int threads) {
+  if (a.tensors().size() != b.tensors().size()) return false;
+  const RenamedNames renamed = apply_renames(renames, names_of(b), threads);
+  for (size_t i = 0; i < b.tensors().size(); ++i) {
+    const StoredTensor* other = renamed.names[i] ? a.find(*renamed.names[i]) : nullptr;
+    const StoredTensor& mine = b.tensors()[i];
+    if (other == nullptr || other->shape != mine.shape) return false;
+  }
+  return true;
+}
+
+/// Nothing when A's side cannot be told: then names are compared as they are.
+std::optional<Side> side_of_a(const Syscalls& calls, const Checkpoint& a, const Checkpoint& b,
+                              const Selection& selection, const Registry& registry) {
+  const SideFacts facts_a = read_side_facts(calls, a);
+  const SideFacts facts_b = read_side_facts(calls, b);
+  for (const auto& [checkpoint, facts] : {std::pair(&a, &facts_a), std::pair(&b, &facts_b)}) {
+    const MappingChoice choice =
+        choose_mapping(calls, *checkpoint, *facts, selection.mapping, registry, false);
+    if (choice.mapping.empty()) continue;
+    const Side side = detect_side(a, facts_a, choice.mapping);
+    if (side != Side::unknown) return side;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<ProgramFile> files_of(const Checkpoint& checkpoint) {
+  std::vector<ProgramFile> files;
+  for (const CheckpointFile& file : checkpoint.files()) {
+    files.push_back({file.name, file.path, file.status});
+  }
+  return files;
+}
+
+Conversion bring_to_layout_of(const Syscalls& calls, const Checkpoint& a, const Checkpoint& b,
+                              Selection selection, const Registry& registry, int threads) {
+  if (!selection.to && !have_equal_specs(a, b, selection.renames, threads)) {
+    selection.to = side_of_a(calls, a, b, selection, registry);
+  }
+  Conversion conversion = plan_conversion(calls, b, selection, registry);
+  if (conversion.is_refused(selection.lenient)) {
+    throw refusal_of(conversion.findings, selection.lenient);
+  }
+  return conversion;
+}
+
+RunStatistics run_targets_apart(const Syscalls& calls, const CopyProgram& program, TileSink& sink,
+                                const RunOptions& run) {
+  std::vector<Placement> placements;
+  for (size_t i = 0; i < program.targets().size(); ++i) {
+    placements.push_back({static_cast<int32_t>(i), 0});
+  }
+  // Limits that the widest element divides, and so every cut does.
+  constexpr int64_t kUnitBytes = 64;
+  ScheduleLimits limits = limits_for(run.memory_budget_bytes, run.threads);
+  limits.worker_bytes = limits.worker_bytes / (2 * kUnitBytes) * (2 * kUnitBytes);
+  limits.tile_bytes = limits.tile_bytes / kUnitBytes * kUnitBytes;
+  const std::vector<Tile> tiles = make_schedule(program, placements, limits);
+  return execute(calls, program, tiles, 0, limits, sink, run);
+}
+
+}  // namespace weightloom
