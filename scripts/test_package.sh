@@ -115,8 +115,8 @@ check_answers() {
   for seen in "$work/cpp_shared/seen" "$work/by_pkg_config.seen"; do
     diff "$work/cpp_static/seen" "$seen" || fail 'load_into_buffers differs by the kind of library'
   done
-  ldd "$work/cpp_shared/load_into_buffers" | grep -q libweightloom.so || fail 'the shared example is not shared'
-  ! ldd "$work/cpp_static/load_into_buffers" | grep libweightloom || fail 'the static example is not static'
+  [[ $(ldd "$work/cpp_shared/load_into_buffers") == *libweightloom.so* ]] || fail 'the shared example is not shared'
+  [[ $(ldd "$work/cpp_static/load_into_buffers") != *libweightloom.so* ]] || fail 'the static example is not static'
 }
 
 prefix="$work/second place"
