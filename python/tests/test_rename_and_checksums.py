@@ -14,7 +14,7 @@ from safetensors_by_hand import f32, facts, read_folder, read_header, u16, write
 
 PLAIN = {f"layers.{i}.weight": u16(10 + i, (5, 3 + i)) for i in range(6)} | {"norm": f32(3, (7,))}
 CHECKSUMS = "weightloom.checksums.json"
-STRIP = r"^(?:(?:_orig_mod|module|_fsdp_wrapped_module)\.)+(.)=\1"
+STRIP = r"^(?:(?:_orig_mod|module|_fsdp_wrapped_module)\.)+="
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -10,7 +10,9 @@ ls -A
 ls -A
 # Too few descriptors, and a name that no filesystem takes.
 make_checkpoint mixtral hub
-(ulimit -n 12 && run convert hub out --max-shard-size 100)
+# Which file meets the limit depends on what the test's runner left open.
+(ulimit -n 12 && run convert hub out --max-shard-size 100) |
+  sed -E 's/model-0000[0-9](.*): cannot (create|open[a-z ]*): Too/model-0000#\1: cannot #: Too/'
 python3 - <<'PYTHON'
 import json, pathlib
 names = json.loads(pathlib.Path("hub/model.safetensors.index.json").read_text())["weight_map"]

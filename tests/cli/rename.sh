@@ -17,6 +17,6 @@ run convert hub out --rename '(lm_head=head'
 ls
 # A mapping works on the new names; back are the original files.
 run convert hub wrapped --quiet --rename '^(.)=module.\1'
-run convert wrapped runtime --to runtime --rename '^module\.(.)=\1'
+run convert wrapped runtime --to runtime --rename '^module\.='
 run convert runtime back --quiet --to hub
 for file in wrapped/*.safetensors; do cmp "$file" "back/${file#wrapped/}" && echo "${file#wrapped/} is the same"; done

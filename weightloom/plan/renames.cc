@@ -77,7 +77,8 @@ std::optional<Mapping> with_renames(const std::vector<Rename>& renames, const Ma
   if (!mapping.renames_first()) return std::nullopt;
   std::vector<WeightTransform> transforms = mapping_of(renames, mapping.name()).transforms();
   transforms.insert(transforms.end(), mapping.transforms().begin(), mapping.transforms().end());
-  return Mapping(mapping.name(), std::move(transforms));
+  return Mapping(mapping.name(), std::move(transforms),
+                 {mapping.aliases(), mapping.dtype_rules(), mapping.companions()});
 }
 
 RenamedNames apply_renames(const std::vector<Rename>& renames,
