@@ -26,9 +26,9 @@ void refuse_unknown_members(const void* given, size_t begin, size_t end, const c
 }
 
 wl_tensor describe(const std::string& name, DType dtype, const Shape& shape, int64_t size_bytes) {
-  // Names of dtypes are literals, so they end in NUL.
-  return {sizeof(wl_tensor), name.c_str(),      to_string(dtype).data(),
-          shape.data(),      std::ssize(shape), size_bytes};
+  // Ended by a NUL, as dtype.h says.
+  const char* dtype_name = to_string(dtype).data();  // NOLINT(bugprone-suspicious-stringview*)
+  return {sizeof(wl_tensor), name.c_str(), dtype_name, shape.data(), std::ssize(shape), size_bytes};
 }
 
 size_t checked_index(int64_t index, size_t count, const char* noun) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -92,9 +93,11 @@ std::vector<const TensorDifference*> in_order(const DiffReport& report) {
   };
   std::vector<const TensorDifference*> order;
   for (const TensorDifference& difference : report.differences) order.push_back(&difference);
-  std::ranges::stable_sort(order, [&](const auto* x, const auto* y) {
-    return std::pair(rank(x), -weight_of(*x)) < std::pair(rank(y), -weight_of(*y));
-  });
+  const auto key = [&](const TensorDifference* difference) {
+    return std::tuple(rank(difference), -weight_of(*difference),
+                      std::string_view(difference->tensor));
+  };
+  std::ranges::sort(order, {}, key);
   return order;
 }
 

@@ -114,8 +114,9 @@ std::string zsh_option(const OptionOutline& option) {
   for (const std::string& name : option.names) {
     const std::string value = zsh_value(option.value);
     const std::string takes = value.empty() ? "" : name.starts_with("--") ? "=" : "+";
-    text += fmt::format("    {} \\\n",
-                        single_quoted("*" + name + takes + zsh_meaning(option.meaning) + value));
+    const std::string spec =
+        fmt::format("*{}{}{}{}", name, takes, zsh_meaning(option.meaning), value);
+    text += fmt::format("    {} \\\n", single_quoted(spec));
   }
   return text;
 }
