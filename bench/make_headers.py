@@ -1,9 +1,10 @@
 """Writes checkpoints that are all headers: real names, shapes and offsets over files without data.
 
-usage: make_headers.py {deepseek_v3|mixtral_92k} OUT_DIR
+usage: make_headers.py {deepseek_v3|deepseek_tiny|mixtral_92k} OUT_DIR
 
 The data sections are holes (truncate), so that hundreds of gigabytes of tensors take no disk.
   deepseek_v3   the tensors of DeepSeek-V3 in BF16 by its published dimensions, 163 files
+  deepseek_tiny the same tensors with a few elements each, so that a model of them can be loaded
   mixtral_92k   Mixtral's names and shapes at 92 thousand tensors, 163 files
 """
 
@@ -45,6 +46,20 @@ DEEPSEEK: dict[str, Any] = {
     "max_position_embeddings": 163840,
     "tie_word_embeddings": False,
     "dtype": "bfloat16",
+}
+TINY = {
+    "hidden_size": 8,
+    "intermediate_size": 4,
+    "moe_intermediate_size": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "q_lora_rank": 4,
+    "kv_lora_rank": 4,
+    "qk_nope_head_dim": 4,
+    "qk_rope_head_dim": 2,
+    "v_head_dim": 4,
+    "vocab_size": 32,
+    "max_position_embeddings": 64,
 }
 MIXTRAL: dict[str, Any] = {
     "architectures": ["MixtralForCausalLM"],
@@ -137,6 +152,12 @@ def deepseek_v3() -> Iterator[Named]:
     yield bf16("lm_head.weight", vocabulary, hidden)
 
 
+def deepseek_tiny() -> Iterator[Named]:
+    """DeepSeek-V3's names over tiny shapes."""
+    DEEPSEEK.update(TINY)
+    return deepseek_v3()
+
+
 def mixtral_layer(layer: int) -> Iterator[Named]:
     """One layer."""
     c, prefix = MIXTRAL, f"model.layers.{layer}."
@@ -195,10 +216,14 @@ def write(folder: Path, tensors: list[Named], config: dict[str, Any]) -> None:
     index = {"metadata": {"total_size": total}, "weight_map": weight_map}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2))
     (folder / "config.json").write_text(json.dumps(config, indent=2))
-    print(f"{folder}: {len(tensors)} tensors, {total / 2**30:.0f} GiB, {SHARDS} files")
+    print(f"{folder}: {len(tensors)} tensors, {total / 2**30:.2f} GiB, {SHARDS} files")
 
 
-SETS = {"deepseek_v3": (deepseek_v3, DEEPSEEK), "mixtral_92k": (mixtral_92k, MIXTRAL)}
+SETS = {
+    "deepseek_v3": (deepseek_v3, DEEPSEEK),
+    "deepseek_tiny": (deepseek_tiny, DEEPSEEK),
+    "mixtral_92k": (mixtral_92k, MIXTRAL),
+}
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures Weightloom against its floors and peers and prints the tables as Markdown.
 #
-# usage: bench/run.sh [SCRATCH_DIR] [--rounds N] [--only load|convert|rename|headers|casts]
+# usage: bench/run.sh [SCRATCH_DIR] [--rounds N] [--only load|convert|rename|headers|keys|casts]
 #   SCRATCH_DIR   a folder on the disk to measure; inputs are kept there, about 20 GB (build/bench)
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -19,6 +19,7 @@ from measure import Row, measure
 
 HERE = Path(__file__).resolve().parent
 CHECKPOINTS = {"mixtral": ["mixtral"], "qwen3moe": ["qwen3moe", "8", "1024", "512", "128"]}
+KEY_SET = "deepseek_tiny"
 HEADER_SETS = ("deepseek_v3", "mixtral_92k")
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -189,6 +190,20 @@ def header_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
     return ratios
 
 
+def key_rows(place: Place, source: Path) -> list[Row]:
+    """Tensors so small that only their number counts: matched, renamed, planned."""
+    return [
+        Row("plan --to runtime", [place.program("weightloom"), "plan", source, "--to", "runtime"]),
+        Row("from_pretrained", place.script("peer_load.py", "transformers", source), told=True),
+    ]
+
+
+def key_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
+    """Both take the same keys, so the quotient of times is that of the time per key."""
+    ours, peer = rows["plan --to runtime"], rows["from_pretrained"]
+    return [at_most("plan / from_pretrained, per key", ours.seconds / peer.seconds, 0.1)]
+
+
 def cast_rows(place: Place) -> list[Row]:
     """One thread, from memory to memory."""
     return [Row("cast_speed", [place.program("cast_speed")])]
@@ -250,7 +265,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--build", type=Path, required=True, help="folder of the built programs")
     parser.add_argument("--scratch", type=Path, required=True, help="inputs and outputs; 20 GB")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=("load", "convert", "rename", "headers", "casts"))
+    parser.add_argument("--only", choices=("load", "convert", "rename", "headers", "keys", "casts"))
     return parser.parse_args()
 
 
@@ -260,7 +275,7 @@ def main() -> None:
     place = Place(options.build.resolve(), options.scratch.resolve())
     place.scratch.mkdir(parents=True, exist_ok=True)
     print(f"{os.cpu_count()} cores, {platform.system()} {platform.release()}")
-    if options.only in (None, "load", "convert"):
+    if options.only in (None, "load", "convert", "rename"):
         for name, arguments in CHECKPOINTS.items():
             source = place.make("make_ckpt.py", arguments, place.scratch / name)
             if options.only in (None, "load"):
@@ -274,6 +289,9 @@ def main() -> None:
         for name in HEADER_SETS:
             source = place.make("make_headers.py", [name], place.scratch / name)
             bench(f"Headers, {name}", header_rows(place, source), header_ratios, options.rounds)
+    if options.only in (None, "keys"):
+        source = place.make("make_headers.py", [KEY_SET], place.scratch / KEY_SET)
+        bench(f"Keys, {KEY_SET}", key_rows(place, source), key_ratios, options.rounds)
     if options.only in (None, "casts"):
         bench("Casts, one thread", cast_rows(place), cast_ratios, options.rounds)
     shutil.rmtree(place.scratch / "out", ignore_errors=True)
