@@ -341,3 +341,44 @@ def test_a_scalar_and_an_empty_tensor_are_cast(weightloom: Command, tmp_path: Pa
     made = read_folder(tmp_path / "out")
     assert made["e"] == Tensor("BF16", (0, 3), b"")
     assert made["s"] == Tensor("BF16", (), b"\x49\x40")
+
+
+def test_the_rules_of_a_mapping_hold_dtypes_against_a_cast(
+    weightloom: Command, tmp_path: Path
+) -> None:
+    """NVIDIA-NeMo/Automodel#2553: a router's bias stays F32 because its mapping says so."""
+    rules = {
+        "format": "weightloom.mapping/1",
+        "name": "router",
+        "dtype_rules": [{"pattern": "gate.*bias", "dtype": "F32", "when": ["F16", "BF16"]}],
+        "transforms": [
+            {
+                "type": "WeightRenaming",
+                "source_patterns": ["^m\\."],
+                "target_patterns": ["model."],
+            }
+        ],
+    }
+    (tmp_path / "rules.json").write_text(json.dumps(rules))
+    small = np.array([1.0000001, -3.14159265, 65504.0], "<f4")
+    hub = {
+        "m.gate.e_bias": Tensor("F32", (3,), small.tobytes()),
+        "m.gate.wide_bias": Tensor("F64", (3,), small.astype("<f8").tobytes()),
+        "m.up.weight": Tensor("F32", (3,), small.tobytes()),
+    }
+    write_model(tmp_path / "hub", hub)
+    ways = ("--mapping", tmp_path / "rules.json", "--dtype", "BF16")
+    out, back = tmp_path / "out", tmp_path / "back"
+    weightloom("convert", tmp_path / "hub", out, "--to", "runtime", *ways).done()
+    made = read_folder(out)
+    assert {name: tensor.dtype for name, tensor in made.items()} == {
+        "model.gate.e_bias": "F32",
+        "model.gate.wide_bias": "F32",
+        "model.up.weight": "BF16",
+    }
+    assert made["model.gate.e_bias"].data == hub["m.gate.e_bias"].data
+    expect_cast(made["model.gate.wide_bias"], hub["m.gate.wide_bias"], "F32")
+    expect_cast(made["model.up.weight"], hub["m.up.weight"], "BF16")
+    weightloom("verify", out, tmp_path / "hub", "--to", "runtime", *ways).done()
+    weightloom("convert", out, back, "--to", "hub").done()
+    assert set(read_folder(back)) == set(hub)

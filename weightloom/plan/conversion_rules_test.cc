@@ -176,29 +176,47 @@ TEST_F(RulesTest, ACutThatDoesNotLineUpIsStillProvenToComeBack) {
   EXPECT_THAT(names_of(back), ElementsAre("x.w"));
 }
 
-TEST_F(RulesTest, EveryShippedMappingIsUndoneByItsReverse) {
-  const Registry registry = Registry::built_in();
-  const Conversion there = plan(
-      [] {
-        Folder files = checkpoint_files(hub_specs());
-        files["config.json"] = R"({"model_type": "mixtral", "num_local_experts": 2})";
-        return files;
-      }(),
-      to(Side::runtime), registry);
-  ASSERT_THAT(there.findings, IsEmpty());
-  std::vector<TensorSpec> specs;
-  for (const auto& target : there.program.targets()) {
-    specs.push_back({target.name, target.dtype, target.shape});
+/// A layer as a mapping's checkpoints have it, by model type.
+std::vector<TensorSpec> hub_layer(const std::string& model_type) {
+  if (model_type == "mixtral") return hub_specs();
+  const bool is_moe = model_type == "qwen2_moe" || model_type == "longcat_flash";
+  std::vector<TensorSpec> specs{{"model.norm.weight", DType::F32, {3}}};
+  for (int expert = 0; is_moe && expert < 12; ++expert) {
+    const std::string name = "model.layers.0.mlp.experts." + std::to_string(expert) + ".";
+    specs.push_back({name + "gate_proj.weight", DType::BF16, {2, 3}});
+    specs.push_back({name + "up_proj.weight", DType::BF16, {2, 3}});
+    specs.push_back({name + "down_proj.weight", DType::BF16, {3, 2}});
   }
-  Folder runtime = checkpoint_files(specs);
-  runtime["config.json"] = R"({"model_type": "mixtral", "num_local_experts": 2})";
-  const Conversion back = plan(runtime, to(Side::hub), registry);
-  EXPECT_THAT(back.findings, IsEmpty());
-  Names hub;
-  for (const auto& spec : hub_specs()) hub.push_back(spec.name);
-  std::ranges::sort(hub);
-  EXPECT_EQ(names_of(back), hub);
+  if (model_type == "legacy") specs.push_back({"a.LayerNorm.gamma", DType::F32, {3}});
+  return specs;
 }
+
+class ShippedMapping : public RulesTest, public ::testing::WithParamInterface<std::string> {};
+
+/// The rules alone lead there and back, and the way back is proven before it is taken.
+TEST_P(ShippedMapping, IsUndoneByItsReverse) {
+  const auto hub = hub_layer(GetParam());
+  Selection selection = to(Side::runtime);
+  selection.mapping = GetParam();
+  selection.from = Side::hub;
+  const Conversion there = plan(checkpoint_files(hub), selection);
+  ASSERT_THAT(there.findings, IsEmpty());
+  EXPECT_GT(there.provenance.fired.size(), 0u);
+  std::vector<TensorSpec> runtime;
+  for (const auto& target : there.program.targets()) {
+    runtime.push_back({target.name, target.dtype, target.shape});
+  }
+  selection.from = Side::runtime;
+  selection.to = Side::hub;
+  const Conversion back = plan(checkpoint_files(runtime), selection);
+  EXPECT_THAT(back.findings, IsEmpty());
+  Names names;
+  for (const auto& spec : hub) names.push_back(spec.name);
+  std::ranges::sort(names);
+  EXPECT_EQ(names_of(back), names);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ShippedMapping, ::testing::ValuesIn(Registry::built_in().names()));
 
 }  // namespace
 }  // namespace weightloom::testing
