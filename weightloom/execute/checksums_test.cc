@@ -34,7 +34,7 @@ TEST(TensorHash, IsWhatXxhsumPrints) {
 
 TEST(TensorHash, PiecesOfAnySizeGiveTheSame) {
   const std::string text = content_of({"t", DType::U8, {5000}});
-  for (size_t piece : {1, 3, 64, 240, 1024, 4999}) {
+  for (size_t piece : {1U, 3U, 64U, 240U, 1024U, 4999U}) {
     TensorHash hash;
     for (size_t at = 0; at < text.size(); at += piece) {
       hash.add(std::as_bytes(std::span(text)).subspan(at, std::min(piece, text.size() - at)));

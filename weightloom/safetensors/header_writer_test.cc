@@ -179,7 +179,7 @@ TEST(HeaderWithNames, KeepsDataOffsetsOrderAndMetadata) {
 }
 
 TEST(HeaderWithNames, DataBeginWhereTheyDidInTheirBlock) {
-  for (const size_t length : std::initializer_list<size_t>{1, 5, 60, 300, 4090, 9000}) {
+  for (size_t length : {1U, 5U, 60U, 300U, 4090U, 9000U}) {
     for (int64_t block : {8, 64, 4096}) {
       const Header header = Header::lay_out({{"a", DType::U8, {3}}}, {});
       const Header renamed = header.with_names({std::string(length, 'n')}, block);
