@@ -74,6 +74,7 @@ TEST(MappingJson, EveryOperationSurvivesTheTrip) {
           {"a"}, {"b"},
           {make_chunk(1), make_split(0, {1, 2}), make_concatenate(0, {3, 4}),
            make_interleave(1, true), make_merge_modulelist(0, {"n"}), make_chunk(0, "parts"),
+           make_unflatten(0, {"g", -1}), make_flatten(0, {2, -1, "d"}),
            make_concatenate(1, {}, "parts|2*n"), make_split(0, {"heads*head_dim", 3}),
            make_split_modulelist(2), make_transpose(0, 2), make_checked_transpose(0, 1, {"n", 4}),
            make_permute_for_rope({.num_heads = "h",

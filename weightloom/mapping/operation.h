@@ -121,6 +121,12 @@ OperationPtr make_transpose(int dim0, int dim1);
 OperationPtr make_checked_transpose(int dim0, int dim1, std::vector<ConfigNumber> wanted,
                                     bool backwards = false);
 
+/// One dim as several, row-major: torch's Unflatten. One of the sizes may be -1: what the others
+/// leave. With it, parts that lie inside a dim (q, k and v of each group of heads) can be split.
+OperationPtr make_unflatten(int dim, std::vector<ConfigNumber> sizes);
+/// Several dims, from `dim` on, as one: the reverse of make_unflatten with the same sizes.
+OperationPtr make_flatten(int dim, std::vector<ConfigNumber> sizes);
+
 /// Rows of each head from interleaved to half-split rotary order: with n heads and h = rows/n/2,
 /// out[(a, j, i)] = in[(a, i, j)], i < h, j < 2.
 struct RopeParameters {

@@ -48,6 +48,14 @@ OperationPtr read_transpose(const Parameters& p) {
                                 p.flag("backwards", false));
 }
 
+OperationPtr read_unflatten(const Parameters& p) {
+  return make_unflatten(p.dim("dim"), p.numbers("sizes"));
+}
+
+OperationPtr read_flatten(const Parameters& p) {
+  return make_flatten(p.dim("dim"), p.numbers("sizes"));
+}
+
 OperationPtr read_rope(const Parameters& p) {
   RopeParameters rope;
   rope.num_heads_of = p.named_numbers("num_heads");
@@ -75,6 +83,8 @@ OperationMakers make_built_in() {
   makers.add("MergeModulelist", {{"dim", "count"}, read_merge});
   makers.add("SplitModulelist", {{"dim", "count"}, read_split_list});
   makers.add("Transpose", {{"dim0", "dim1", "check_dims", "backwards"}, read_transpose});
+  makers.add("Unflatten", {{"dim", "sizes"}, read_unflatten});
+  makers.add("Flatten", {{"dim", "sizes"}, read_flatten});
   makers.add("PermuteForRope",
              {{"num_heads", "subconfig_key", "permute_layer_names", "inverse"}, read_rope});
   makers.add("ErnieFuseAndSplitTextVisionExperts",

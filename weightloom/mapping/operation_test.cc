@@ -249,6 +249,34 @@ TEST(Split, TakesSizesFromTheConfig) {
               HasSubstr("no number for 'kv*head_dim'"));
 }
 
+/// Per group of heads: two query heads, one key head, one value head, of size 1.
+TEST(Unflatten, LetsPartsInsideADimBeSplit) {
+  const Array fused = counting({8});  // q q k v | q q k v
+  Operation apart(make_unflatten(0, {"groups", -1, 1}));
+  apart.config(R"({"groups": 2})");
+  const auto grouped = apart.on({fused});
+  EXPECT_EQ(grouped[0].shape, (Shape{2, 4, 1}));
+  const auto parts = Operation(make_split(1, {2, 1, 1}), 3).on({grouped[0]});
+  Operation together(make_flatten(0, {2, -1, 1}));
+  EXPECT_THAT(together.on({parts[0]}), ElementsAre(Array{{4}, {0, 1, 4, 5}}));
+  EXPECT_THAT(together.on({parts[1]}), ElementsAre(Array{{2}, {2, 6}}));
+  EXPECT_THAT(together.on({parts[2]}), ElementsAre(Array{{2}, {3, 7}}));
+}
+
+TEST(Unflatten, RefusesSizesThatDoNotFit) {
+  EXPECT_THAT(Operation(make_unflatten(0, {3, -1})).refusal({counting({8})}, "shape_mismatch"),
+              HasSubstr("8 elements are not [3, -1]"));
+  EXPECT_THAT(Operation(make_unflatten(0, {2, 3})).refusal({counting({8})}, "shape_mismatch"),
+              HasSubstr("8 elements are not [2, 3]"));
+  EXPECT_THAT(Operation(make_flatten(1, {2, 2})).refusal({counting({2, 2})}, "shape_mismatch"),
+              HasSubstr("no dims 1 to 2"));
+  EXPECT_THAT(Operation(make_flatten(0, {4, 1})).refusal({counting({2, 2})}, "shape_mismatch"),
+              HasSubstr("dims 0 on of [2, 2] are not [4, 1]"));
+  EXPECT_THROW(make_unflatten(0, {}), Error);
+  EXPECT_THROW(make_unflatten(0, {-1, -1}), Error);
+  EXPECT_THROW(make_unflatten(0, {2, 0}), Error);
+}
+
 TEST(Chunk, MakesAListOfAsManyAsTheConfigSays) {
   Operation chunk(make_chunk(0, "parts"));
   chunk.config(R"({"text_config": {"parts": 3}})");

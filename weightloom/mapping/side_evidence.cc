@@ -17,7 +17,8 @@ bool recognizes(const WeightTransform& transform) {
   const auto* change = std::get_if<PrefixChange>(&transform);
   if (change != nullptr) return change->prefix_to_add.empty();
   if (std::holds_alternative<WeightConverter>(transform)) return true;
-  const auto match = TransformMatcher(transform, Pattern::Use::search).match("x");
+  TransformMatcher matcher(transform, Pattern::Use::search);
+  const auto match = matcher.match("x");
   return !match || match->at.begin() != match->at.end();
 }
 

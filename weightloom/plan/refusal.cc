@@ -35,7 +35,8 @@ constexpr std::array kNextSteps = {
              "bring floating-point tensors to one dtype with --dtype, or mend the checkpoint"},
     NextStep{
         "companion_refused",
-        "keep the tensors as they are with --to same; quantised weights are not converted yet"},
+        "keep the tensors as they are with --to same, or declare the blocks of their scales under "
+        "\"companions\" in a mapping of your own"},
     NextStep{"duplicate_target",
              "change the --rename or the mapping that makes both, or leave one out of the source"},
     NextStep{"rename_unmatched",
