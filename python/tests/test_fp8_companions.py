@@ -113,12 +113,14 @@ def test_they_come_back_by_the_rules_alone(weightloom: Command, tmp_path: Path) 
     assert facts(read_folder(back)) == facts(deepseek())
 
 
-def test_a_dtype_leaves_fp8_alone(weightloom: Command, tmp_path: Path) -> None:
+def test_a_dtype_leaves_fp8_and_its_scales_alone(weightloom: Command, tmp_path: Path) -> None:
     hub = write(tmp_path / "hub", deepseek(), [BLOCK, BLOCK])
     out = tmp_path / "out"
-    keep = ("--dtype", "BF16", "--keep-dtype", "*_scale_inv", "--keep-dtype", "*_bias")
+    keep = ("--dtype", "BF16", "--keep-dtype", "*_bias")
     weightloom("convert", hub, out, "--to", "runtime", *keep).done()
     assert facts(read_folder(out)) == facts(merged(deepseek()))
+    weightloom("convert", out, tmp_path / "back", "--to", "hub").done()
+    assert facts(read_folder(tmp_path / "back")) == facts(deepseek())
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,12 @@ struct Product {
   std::optional<size_t> transform;  // the converter that made it
 };
 
+/// True if some leaf is named like a companion.
+bool may_have_companions(const std::vector<NamedLayout>& leaves) {
+  return std::ranges::any_of(
+      leaves, [](const NamedLayout& leaf) { return !companion_owners(leaf.name).empty(); });
+}
+
 class Application {
  public:
   Application(const Mapping& mapping, std::vector<NamedLayout> leaves, const ModelConfig& config,
@@ -35,7 +41,8 @@ class Application {
         mixed_floats_(mixed_floats),
         collector_(collect(mapping, leaves_.size(), threads,
                            [this](size_t leaf) { return std::string_view(leaves_[leaf].name); })),
-        index_(leaves_) {}
+        index_(leaves_),
+        has_companions_(may_have_companions(leaves_)) {}
 
   MappingResult run() && {
     take_findings(std::move(collector_.findings()));
@@ -89,6 +96,7 @@ class Application {
   const bool mixed_floats_;
   Collector collector_;
   LeafIndex index_;
+  bool has_companions_;
   std::vector<std::vector<CompanionSet>> companions_;  // per group
   std::vector<bool> follows_;                          // per leaf: goes with its owner
   std::vector<Product> products_;
@@ -113,16 +121,10 @@ std::optional<std::string> Application::target_without(size_t companion, const s
   return collector_.groups()[*group].targets.front().shown();
 }
 
-/// True if some leaf is named like a companion.
-bool may_have_companions(const std::vector<NamedLayout>& leaves) {
-  return std::ranges::any_of(
-      leaves, [](const NamedLayout& leaf) { return !companion_owners(leaf.name).empty(); });
-}
-
 void Application::follow_companions() {
   follows_.assign(leaves_.size(), false);
   companions_.resize(collector_.groups().size());
-  if (!may_have_companions(leaves_)) return;
+  if (!has_companions_) return;
   for (size_t g = 0; g < companions_.size(); ++g) {
     Group& group = collector_.groups()[g];
     CompanionSearch search =
@@ -139,6 +141,7 @@ void Application::follow_companions() {
 }
 
 void Application::check_companions() {
+  if (!has_companions_) return;
   std::map<std::string, Companions> by_target;
   for (size_t leaf = 0; leaf < leaves_.size(); ++leaf) {
     if (follows_[leaf]) continue;
@@ -338,7 +341,7 @@ void Application::refuse_rewritten_products() {
 
 /// A companion that no renaming touched is named like the owner that one did.
 void Application::name_companions_like_owners() {
-  if (!may_have_companions(leaves_)) return;
+  if (!has_companions_) return;
   std::unordered_map<size_t, size_t> passed;  // leaf → product
   for (size_t i = 0; i < products_.size(); ++i) {
     if (!products_[i].transform) passed.emplace(products_[i].leaf, i);

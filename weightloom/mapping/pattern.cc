@@ -89,6 +89,28 @@ int capture_count(const pcre2_code* code) {
   return static_cast<int>(count);
 }
 
+/// The place of the character that names have least often.
+size_t rarest(std::string_view literal) noexcept {
+  constexpr std::string_view kOftenFirst = ".e_atlsrwoinpmdyjghkbcvfquxz";
+  const auto rarity = [&](char c) { return std::min(kOftenFirst.find(c), kOftenFirst.size()); };
+  size_t best = 0;
+  for (size_t i = 1; i < literal.size(); ++i) {
+    if (rarity(literal[i]) > rarity(literal[best])) best = i;
+  }
+  return best;
+}
+
+/// True if `literal`, whose character at `rare` is rare, occurs in `name`.
+bool occurs(std::string_view literal, size_t rare, std::string_view name) noexcept {
+  if (literal.empty()) return true;
+  for (size_t at = rare; at < name.size(); ++at) {
+    at = name.find(literal[rare], at);
+    if (at == name.npos) return false;
+    if (name.substr(at - rare, literal.size()) == literal) return true;
+  }
+  return false;
+}
+
 std::string longest(const std::vector<std::string>& literals) {
   const auto found = std::ranges::max_element(literals, {}, &std::string::size);
   return found == literals.end() ? std::string() : *found;
@@ -115,6 +137,7 @@ Pattern::Pattern(const SourceSyntax& syntax, std::string shown, Use use)
     : shown_(std::move(shown)),
       literals_(syntax.literals),
       longest_literal_(longest(literals_)),
+      rare_(rarest(longest_literal_)),
       engine_(new Engine) {
   engine_->code = compile(syntax.regex, shown_);
   if (syntax.captures >= 0 && capture_count(engine_->code.get()) != syntax.captures) {
@@ -138,7 +161,8 @@ Pattern::Pattern(const SourceSyntax& syntax, std::string shown, Use use)
 /// True if the literals occur in `name` in order, apart. The longest is looked for first, since few
 /// names hold it.
 bool Pattern::holds_literals(std::string_view name) const noexcept {
-  if (name.find(longest_literal_) == name.npos) return false;
+  if (!occurs(longest_literal_, rare_, name)) return false;
+  if (literals_.size() < 2) return true;
   size_t at = 0;
   for (const auto& literal : literals_) {
     at = name.find(literal, at);

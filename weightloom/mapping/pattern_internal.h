@@ -53,6 +53,7 @@ class Pattern {
   std::string shown_;
   std::vector<std::string> literals_;
   std::string longest_literal_;
+  size_t rare_ = 0;  // the place in it of its rarest character
   std::unique_ptr<Engine, Close> engine_;
 };
 

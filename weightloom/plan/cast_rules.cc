@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "weightloom/codec/cast.h"
+#include "weightloom/mapping/companions.h"
 #include "weightloom/plan/cast_rules_internal.h"
 #include "weightloom/plan/selection.h"
 
@@ -29,11 +31,25 @@ bool is_kept(const CastRule& cast, const std::string& name) {
                              [&](const std::string& glob) { return glob_matches(glob, name); });
 }
 
-DType dtype_after(std::span<const CastRule> casts, DtypeRules& rules, const std::string& name,
-                  DType dtype) {
-  if (!is_castable(dtype)) return dtype;
-  for (const CastRule& cast : casts) {
-    if (!is_kept(cast, name)) dtype = rules.dtype_of(name, cast.dtype);
+Casting::Casting(std::vector<CastRule> casts, const Mapping& mapping,
+                 std::span<const NamedLayout> targets)
+    : casts_(std::move(casts)), rules_(mapping) {
+  if (casts_.empty()) return;
+  for (const NamedLayout& target : targets) before_.emplace(target.name, target.dtype);
+}
+
+bool Casting::is_scale_of_quantised(const std::string& name) const {
+  return std::ranges::any_of(companion_owners(name), [&](const std::string& owner) {
+    const auto found = before_.find(owner);
+    return found != before_.end() && !is_castable(found->second);
+  });
+}
+
+DType Casting::dtype_of(const NamedLayout& target) {
+  DType dtype = target.dtype;
+  if (casts_.empty() || !is_castable(dtype) || is_scale_of_quantised(target.name)) return dtype;
+  for (const CastRule& cast : casts_) {
+    if (!is_kept(cast, target.name)) dtype = rules_.dtype_of(target.name, cast.dtype);
   }
   return dtype;
 }

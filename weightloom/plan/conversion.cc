@@ -57,10 +57,8 @@ class Planner {
     if (selection_.dtype) casts_.push_back({*selection_.dtype, selection_.keep_dtype});
     result_.dtype = selection_.dtype;
     std::vector<NamedLayout> targets = make_targets();
-    DtypeRules dtype_rules(rules_);
-    for (NamedLayout& target : targets) {
-      target.dtype = dtype_after(casts_, dtype_rules, target.name, target.dtype);
-    }
+    Casting casting(casts_, rules_, targets);
+    for (NamedLayout& target : targets) target.dtype = casting.dtype_of(target);
     if (!result_.original_files.empty()) note_changed_dtypes(targets);
     compile_targets(std::move(targets));
     record();
@@ -270,7 +268,7 @@ class Planner {
 
   /// The forward layouts in the order of the tensors that are there; every disagreement is found.
   Relation relation_over_source(const RecordedForward& forward) {
-    DtypeRules dtype_rules(facts_.record->mapping);
+    Casting casting(facts_.record->casts, facts_.record->mapping, forward.runtime);
     std::map<std::string, const NamedLayout*> recorded;
     for (const NamedLayout& tensor : forward.runtime) recorded.emplace(tensor.name, &tensor);
     Relation relation;
@@ -286,7 +284,7 @@ class Planner {
                               kProvenanceName));
         continue;
       }
-      check_against_record(tensor, *found->second, dtype_rules);
+      check_against_record(tensor, *found->second, casting);
       relation.targets.push_back(found->second->layout);
       recorded.erase(found);
     }
@@ -299,8 +297,8 @@ class Planner {
   }
 
   void check_against_record(const StoredTensor& tensor, const NamedLayout& recorded,
-                            DtypeRules& rules) {
-    const DType dtype = dtype_after(facts_.record->casts, rules, recorded.name, recorded.dtype);
+                            Casting& casting) {
+    const DType dtype = casting.dtype_of(recorded);
     if (tensor.shape == recorded.layout.shape() && tensor.dtype == dtype) return;
     add_error("shape_mismatch", tensor.name,
               fmt::format("tensor '{}' is {} {}, but {} says {} {}", tensor.name,
