@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <system_error>
+#include <cstring>
 #include <utility>
 
 #include <fcntl.h>
@@ -106,13 +106,17 @@ int64_t total_size(std::span<const std::span<std::byte>> buffers) {
   return static_cast<int64_t>(total);
 }
 
+/// The system's words for an error, in any state of the process: they open no file.
+std::string words_of(int error) {
+  char buffer[128];
+  return strerror_r(error, buffer, sizeof buffer);
+}
+
 }  // namespace
 
 Error system_error(int error, std::string_view doing, const std::string& path) {
-  return Error(
-      code_of(error),
-      fmt::format("{}: cannot {}: {}", path, doing, std::generic_category().message(error)),
-      next_step_of(error));
+  return Error(code_of(error), fmt::format("{}: cannot {}: {}", path, doing, words_of(error)),
+               next_step_of(error));
 }
 
 File::File(const Syscalls& calls, std::string path) : calls_(&calls), path_(std::move(path)) {}

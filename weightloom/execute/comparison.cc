@@ -24,8 +24,8 @@ bool have_equal_specs(const Checkpoint& a, const Checkpoint& b, const std::vecto
 /// Nothing when A's side cannot be told: then names are compared as they are.
 std::optional<Side> side_of_a(const Syscalls& calls, const Checkpoint& a, const Checkpoint& b,
                               const Selection& selection, const Registry& registry) {
-  const SideFacts facts_a = read_side_facts(calls, a);
-  const SideFacts facts_b = read_side_facts(calls, b);
+  const SideFacts facts_a = read_side_facts(calls, a, registry.operations());
+  const SideFacts facts_b = read_side_facts(calls, b, registry.operations());
   for (const auto& [checkpoint, facts] : {std::pair(&a, &facts_a), std::pair(&b, &facts_b)}) {
     const MappingChoice choice =
         choose_mapping(calls, *checkpoint, *facts, selection.mapping, registry, false);
@@ -51,7 +51,7 @@ Conversion bring_to_layout_of(const Syscalls& calls, const Checkpoint& a, const 
   if (!selection.to && !have_equal_specs(a, b, selection.renames, threads)) {
     selection.to = side_of_a(calls, a, b, selection, registry);
   }
-  Conversion conversion = plan_conversion(calls, b, selection, registry);
+  Conversion conversion = plan_conversion(calls, b, selection, registry, threads);
   if (conversion.is_refused(selection.lenient)) {
     throw refusal_of(conversion.findings, selection.lenient);
   }

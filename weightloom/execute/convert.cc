@@ -227,7 +227,7 @@ class Converter {
     report_.bytes_read = done.bytes_read;
     report_.bytes_written = done.bytes_written;
     report_.peak_working_bytes = done.peak_working_bytes;
-    for (Finding& finding : cast_findings(conversion_.program, done)) {
+    for (Finding& finding : cast_findings(program(), done)) {
       report_.findings.push_back(std::move(finding));
     }
     if (report_.resumed_bytes > 0) tell_uncounted_casts();

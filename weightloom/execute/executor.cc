@@ -56,7 +56,8 @@ class Execution {
   RunStatistics run(size_t first) {
     for (const Tile& tile : tiles_) progress_.bytes_total += bytes_of(tile);
     for (const Tile& tile : tiles_.first(first)) progress_.bytes_done += bytes_of(tile);
-    for_each_item(options_.threads, first, tiles_.size(), options_.stop,
+    // The stop is seen where a tile is abandoned: whoever waits for that tile must hear of it.
+    for_each_item(options_.threads, first, tiles_.size(), {},
                   [this](size_t worker, size_t item) { make_or_abandon(worker, item); });
     for (const WorkBuffer& buffer : buffers_) {
       statistics_.peak_working_bytes += buffer.size_bytes();
@@ -73,6 +74,9 @@ class Execution {
 
   void make_or_abandon(size_t worker, size_t item) {
     try {
+      if (options_.stop.stop_requested()) {
+        throw Error(ErrorCode::cancelled, "cancelled by the caller");
+      }
       make(buffers_[worker], item);
     } catch (...) {
       sink_.abandon();

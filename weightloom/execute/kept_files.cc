@@ -14,10 +14,12 @@ const ProgramSource* copied_source(const CopyProgram& program, const ProgramTarg
   if (target.regions.size() != 1 || target.regions.front().is_pad()) return nullptr;
   const Region& region = target.regions.front();
   const ProgramSource& source = program.sources()[static_cast<size_t>(region.source)];
-  const bool is_whole =
-      region.source_offset == 0 && region.target_offset == 0 && region.axes.size() == 1 &&
-      region.axes.front().target_stride == 1 && region.axes.front().source_stride == 1 &&
-      region.axes.front().extent == target.size_bytes && source.size_bytes == target.size_bytes;
+  const bool is_byte = region.axes.empty() && target.size_bytes == 1;
+  const bool is_run = region.axes.size() == 1 && region.axes.front().target_stride == 1 &&
+                      region.axes.front().source_stride == 1 &&
+                      region.axes.front().extent == target.size_bytes;
+  const bool is_whole = region.source_offset == 0 && region.target_offset == 0 &&
+                        (is_byte || is_run) && source.size_bytes == target.size_bytes;
   const bool is_same = source.dtype == target.dtype && source.shape == target.shape;
   return is_whole && is_same ? &source : nullptr;
 }

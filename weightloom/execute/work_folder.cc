@@ -51,10 +51,15 @@ void link_below(const Syscalls& calls, const std::string& from, const std::strin
                 const std::string& prefix, const std::set<std::string>& skip) {
   for (const std::string& name : list_folder(calls, from)) {
     const std::string relative = fmt::format("{}{}", prefix, name);
-    if (skip.contains(relative)) continue;
     const std::string source = join_path(from, name);
     const std::string target = join_path(to, name);
     const FileKind kind = kind_of(calls, source);
+    if (skip.contains(relative) && kind != FileKind::folder) continue;
+    if (skip.contains(relative)) {
+      throw Error(ErrorCode::exists,
+                  fmt::format("{}: a folder, where the output has a file of that name", source),
+                  "move the folder away, or choose another destination");
+    }
     if (kind == FileKind::folder) {
       make_folder(calls, target);
       link_below(calls, source, target, relative + "/", skip);

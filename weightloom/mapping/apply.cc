@@ -26,9 +26,10 @@ struct Product {
 };
 
 /// True if some leaf is named like a companion.
-bool may_have_companions(const std::vector<NamedLayout>& leaves) {
-  return std::ranges::any_of(
-      leaves, [](const NamedLayout& leaf) { return !companion_owners(leaf.name).empty(); });
+bool may_have_companions(const Mapping& mapping, const std::vector<NamedLayout>& leaves) {
+  return std::ranges::any_of(leaves, [&](const NamedLayout& leaf) {
+    return !companion_owners(leaf.name, mapping.companions()).empty();
+  });
 }
 
 class Application {
@@ -42,7 +43,7 @@ class Application {
         collector_(collect(mapping, leaves_.size(), threads,
                            [this](size_t leaf) { return std::string_view(leaves_[leaf].name); })),
         index_(leaves_),
-        has_companions_(may_have_companions(leaves_)) {}
+        has_companions_(may_have_companions(mapping, leaves_)) {}
 
   MappingResult run() && {
     take_findings(std::move(collector_.findings()));
@@ -145,7 +146,7 @@ void Application::check_companions() {
   std::map<std::string, Companions> by_target;
   for (size_t leaf = 0; leaf < leaves_.size(); ++leaf) {
     if (follows_[leaf]) continue;
-    for (const auto& owner : companion_owners(leaves_[leaf].name)) {
+    for (const auto& owner : companion_owners(leaves_[leaf].name, mapping_.companions())) {
       const auto owner_leaf = index_.find(owner);
       const auto target = target_without(leaf, owner, owner_leaf);
       if (!target) continue;
@@ -349,7 +350,7 @@ void Application::name_companions_like_owners() {
   for (const auto& [leaf, place] : passed) {
     const std::string& name = leaves_[leaf].name;
     if (products_[place].tensor.name != name) continue;
-    for (const auto& owner : companion_owners(name)) {
+    for (const auto& owner : companion_owners(name, mapping_.companions())) {
       const auto owner_leaf = name.starts_with(owner) ? index_.find(owner) : std::nullopt;
       const auto found = owner_leaf ? passed.find(*owner_leaf) : passed.end();
       if (found == passed.end()) continue;

@@ -131,6 +131,7 @@ class GroupCheck {
         if (group_.sources[s].empty()) names.add([&] { return absent(s, 0); });
         continue;
       }
+      if (held_somewhere.empty()) names.add([&] { return absent(s, 0); });
       for (const int64_t index : held_somewhere) {
         if (!holds(s, index)) names.add([&] { return absent(s, index); });
       }

@@ -78,4 +78,15 @@ std::vector<std::string> companion_owners(std::string_view name) {
   return owners;
 }
 
+std::vector<std::string> companion_owners(std::string_view name,
+                                          const std::vector<CompanionRule>& rules) {
+  std::vector<std::string> owners = companion_owners(name);
+  for (const CompanionRule& rule : rules) {
+    if (name.size() <= rule.suffix.size() || !name.ends_with(rule.suffix)) continue;
+    std::string owner(name.substr(0, name.size() - rule.suffix.size()));
+    if (std::ranges::find(owners, owner) == owners.end()) owners.push_back(std::move(owner));
+  }
+  return owners;
+}
+
 }  // namespace weightloom

@@ -37,4 +37,8 @@ const std::vector<CompanionRule>& default_companion_rules();
 ///   "x.weight_scale_inv", "x.scales" -> "x.weight";   "x.up_proj_blocks" -> "x.up_proj"
 std::vector<std::string> companion_owners(std::string_view name);
 
+/// As companion_owners(name), and by the suffixes of `rules`.
+std::vector<std::string> companion_owners(std::string_view name,
+                                          const std::vector<CompanionRule>& rules);
+
 }  // namespace weightloom

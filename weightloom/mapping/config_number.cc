@@ -61,7 +61,7 @@ std::optional<int64_t> ConfigNumber::value_of(const Product& product, const Mode
     const auto number = factor.key.empty() ? factor.number : config.at(factor.key, subconfig);
     if (!number) return std::nullopt;
     if (factor.divides) {
-      if (*number == 0 || value % *number != 0) return std::nullopt;
+      if (*number < 1 || value % *number != 0) return std::nullopt;
       value /= *number;
       continue;
     }

@@ -1,5 +1,6 @@
 #include "weightloom/mapping/mapping.h"
 
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -7,6 +8,7 @@
 
 #include "weightloom/base/error.h"
 #include "weightloom/base/hash.h"
+#include "weightloom/mapping/dtype_rules.h"
 #include "weightloom/mapping/transform_matcher_internal.h"
 
 namespace weightloom {
@@ -49,7 +51,11 @@ void check(const GroupWeightRename& group) {
 }
 
 void check(const IndexOffsetWeightRename& rename) {
+  constexpr int64_t kMostOffset = std::numeric_limits<int32_t>::max();
   if (rename.source_pattern.empty()) refuse("its source pattern is empty");
+  if (rename.offset < -kMostOffset || rename.offset > kMostOffset) {
+    refuse(fmt::format("an offset of {} is no offset of indexes", rename.offset));
+  }
 }
 
 void check(const WeightConverter& converter) {
@@ -77,6 +83,7 @@ Mapping::Mapping(std::string name, std::vector<WeightTransform> transforms, Mapp
                                             type_name(transforms_[i]), error.what()));
     }
   }
+  const DtypeRules compile(*this);
 }
 
 Mapping Mapping::reversed() const {

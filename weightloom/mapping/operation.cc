@@ -102,7 +102,7 @@ void require_equal_shapes(std::string_view operation, const std::vector<Layout>&
   for (size_t i = 0; i < layouts.size(); ++i) {
     Shape wanted = layouts.front().shape();
     const Shape& shape = layouts[i].shape();
-    if (free_dim >= 0 && shape.size() == wanted.size()) {
+    if (free_dim >= 0 && shape.size() == wanted.size() && std::cmp_less(free_dim, wanted.size())) {
       wanted[static_cast<size_t>(free_dim)] = shape[static_cast<size_t>(free_dim)];
     }
     if (shape == wanted) continue;

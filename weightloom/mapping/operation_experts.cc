@@ -43,8 +43,8 @@ class FuseAndSplit final : public ConversionOperation {
     for (size_t target = 0; target < targets; ++target) {
       std::vector<Layout> stacks;
       for (const Slot& slot : slots) stacks.push_back(stacked(slot, target, targets));
-      require_equal_shapes(name(), stacks, concat_dim_);
       size_of_dim(name(), stacks.front(), concat_dim_);
+      require_equal_shapes(name(), stacks, concat_dim_);
       fused.push_back(concat(stacks, concat_dim_));
     }
     return slots_of_parts(std::move(fused), context);

@@ -1,5 +1,5 @@
 // Chunk, Split and Concatenate: one tensor and its parts along a dim.
-#include <numeric>
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -22,6 +22,13 @@ std::vector<int64_t> part_sizes(std::string_view operation, const Slots& slots, 
     }
   }
   return sizes;
+}
+
+/// Nothing if a size is negative, or the sum overflows.
+std::optional<int64_t> sum_of(const std::vector<int64_t>& sizes) {
+  std::optional<int64_t> sum = 0;
+  for (const int64_t size : sizes) sum = sum && size >= 0 ? checked_add(*sum, size) : std::nullopt;
+  return sum;
 }
 
 std::string shards_json(const std::optional<ConfigNumber>& num_shards) {
@@ -68,7 +75,7 @@ class Chunk final : public ConversionOperation {
   std::vector<int64_t> sizes_of(const Layout& whole, const OperationContext& context) const {
     const int64_t size = internal::size_of_dim(name(), whole, dim_);
     const int64_t number = parts(context);
-    if (size % number != 0) {
+    if (size % number != 0 || number > std::max<int64_t>(size, context.targets)) {
       refuse_operation("shape_mismatch",
                        fmt::format("Chunk: dim {} of {} does not divide into {} equal parts", dim_,
                                    to_string(whole.shape()), number));
@@ -90,12 +97,13 @@ class Split final : public ConversionOperation {
     const Layout whole = internal::only_tensor(name(), std::move(slots));
     const auto sizes = internal::values_of(name(), sizes_, *context.config);
     const int64_t size = internal::size_of_dim(name(), whole, dim_);
-    const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+    const std::optional<int64_t> total = sum_of(sizes);
     if (total != size) {
-      refuse_operation(
-          "shape_mismatch",
-          fmt::format("Split: sizes {} add up to {}, but dim {} of {} has {}",
-                      internal::to_json_list(sizes), total, dim_, to_string(whole.shape()), size));
+      refuse_operation("shape_mismatch",
+                       fmt::format("Split: sizes {} add up to {}, but dim {} of {} has {}",
+                                   internal::to_json_list(sizes),
+                                   total ? std::to_string(*total) : std::string("no size"), dim_,
+                                   to_string(whole.shape()), size));
     }
     return internal::slots_of_parts(split(whole, dim_, sizes), context);
   }

@@ -1,5 +1,6 @@
 #include "weightloom/mapping/provenance.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -60,6 +61,10 @@ std::vector<OriginalFile> read_files(const StrictObject& record) {
     const StrictObject file(item, fmt::format("{}: files[{}]", record.where(), files.size()),
                             ErrorCode::format, {"name", "header"});
     check_file_name(record, file.text("name"));
+    const auto same = std::ranges::find(files, file.text("name"), &OriginalFile::name);
+    if (same != files.end()) {
+      record.refuse(fmt::format("'files' has {} twice", quote(file.text("name"))));
+    }
     files.push_back({file.text("name"), file.text("header")});
   }
   return files;
@@ -123,6 +128,10 @@ Provenance parse_provenance(std::string_view json_text, std::string_view file,
     const StrictObject index(record.at("index"), std::string(file) + ": index", ErrorCode::format,
                              {"name", "text"});
     check_file_name(record, index.text("name"));
+    if (!index.text("name").ends_with(".safetensors.index.json")) {
+      record.refuse(fmt::format("the index name {} does not end in .safetensors.index.json",
+                                quote(index.text("name"))));
+    }
     provenance.index.emplace(index.text("name"), index.text("text"));
   }
   provenance.casts = read_casts(record);

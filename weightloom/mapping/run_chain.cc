@@ -26,8 +26,8 @@ class ChainRun {
  public:
   ChainRun(ChainGroup group, const OperationContext& context)
       : group_(std::move(group)), context_(context) {
-    const int rank = group_.front().slots.front().items.front().rank();
     for (size_t i = 1; i < group_.size(); ++i) {
+      const int rank = group_.front().slots.front().items.front().rank();
       blocks_.push_back(block_of_rank(group_[i].block, rank));
     }
   }

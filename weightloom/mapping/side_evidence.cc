@@ -18,7 +18,10 @@ bool recognizes(const WeightTransform& transform) {
   if (change != nullptr) return change->prefix_to_add.empty();
   if (std::holds_alternative<WeightConverter>(transform)) return true;
   TransformMatcher matcher(transform, Pattern::Use::search);
-  const auto match = matcher.match("x");
+  const auto scope = form_of(transform).scope;
+  const bool is_below = scope && !scope->prefix.empty();
+  const std::string name = is_below ? scope->prefix + ".x" : "x";
+  const auto match = matcher.match(name);
   return !match || match->at.begin() != match->at.end();
 }
 

@@ -233,7 +233,8 @@ std::optional<std::string> TransformMatcher::rename(std::string_view name, size_
 
 std::optional<std::string> TransformMatcher::undo(std::string_view name,
                                                   TransformMatcher& forward) {
-  for (size_t from = 0; from <= name.size();) {
+  const size_t seen = name.size() - scope_bytes_of(name).value_or(name.size());
+  for (size_t from = 0; from <= seen;) {
     const auto found = match(name, from);
     if (!found) return std::nullopt;
     from = found->at.begin() + 1;

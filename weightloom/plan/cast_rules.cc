@@ -33,13 +33,13 @@ bool is_kept(const CastRule& cast, const std::string& name) {
 
 Casting::Casting(std::vector<CastRule> casts, const Mapping& mapping,
                  std::span<const NamedLayout> targets)
-    : casts_(std::move(casts)), rules_(mapping) {
+    : casts_(std::move(casts)), rules_(mapping), companions_(mapping.companions()) {
   if (casts_.empty()) return;
   for (const NamedLayout& target : targets) before_.emplace(target.name, target.dtype);
 }
 
 bool Casting::is_scale_of_quantised(const std::string& name) const {
-  return std::ranges::any_of(companion_owners(name), [&](const std::string& owner) {
+  return std::ranges::any_of(companion_owners(name, companions_), [&](const std::string& owner) {
     const auto found = before_.find(owner);
     return found != before_.end() && !is_castable(found->second);
   });

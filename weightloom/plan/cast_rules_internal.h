@@ -36,6 +36,7 @@ class Casting {
 
   std::vector<CastRule> casts_;
   DtypeRules rules_;
+  std::vector<CompanionRule> companions_;
   std::unordered_map<std::string, DType> before_;
 };
 

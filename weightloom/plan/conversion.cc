@@ -180,7 +180,8 @@ class Planner {
   }
 
   void prove_round_trip(const Mapping& mapping, const std::vector<NamedLayout>& targets) {
-    MappingResult forward = apply_mapping(mapping, targets, config(), threads_);
+    MappingResult forward =
+        apply_mapping(mapping, targets, config(), threads_, selection_.dtype.has_value());
     std::unordered_map<std::string, const NamedLayout*> made;
     for (const NamedLayout& tensor : forward.tensors) made.emplace(tensor.name, &tensor);
     for (const NamedLayout& leaf : leaves()) {
@@ -381,13 +382,29 @@ class Planner {
       return record_cast();
     }
     Provenance& record = result_.provenance;
-    record.layout = std::string(to_string(renames && !converts() ? Side::unknown : result_.to));
+    if (!converts()) return record_same_layout(renames);
+    record.layout = std::string(to_string(result_.to));
     record.mapping = rules_;
     record.config_json = facts_.config_json;
     for (size_t i = 0; i < fired_.size() && result_.to == Side::runtime; ++i) {
       if (fired_[i] > 0) record.fired.push_back(static_cast<int64_t>(i));
     }
     if (converts() && result_.to == Side::runtime && !selection_.is_partial()) keep_originals();
+    record_cast();
+  }
+
+  /// Of a layout that stays only what an earlier record says is known, and that of its names.
+  void record_same_layout(bool renames) {
+    Provenance& record = result_.provenance;
+    if (facts_.record && !renames) {
+      record = *facts_.record;
+      record.files.clear();
+      record.index.reset();
+    } else {
+      record.layout = std::string(to_string(Side::unknown));
+      record.mapping = rules_;
+      record.config_json = facts_.config_json;
+    }
     record_cast();
   }
 
@@ -422,7 +439,8 @@ class Planner {
   bool leads_to_targets(const Mapping& mapping) const {
     std::vector<NamedLayout> originals = leaves();
     for (size_t i = 0; i < originals.size(); ++i) originals[i].name = source_.tensors()[i].name;
-    const MappingResult applied = apply_mapping(mapping, std::move(originals), config(), threads_);
+    const MappingResult applied = apply_mapping(mapping, std::move(originals), config(), threads_,
+                                                selection_.dtype.has_value());
     if (has_errors(applied.findings)) return false;
     return std::ranges::equal(applied.tensors, result_.program.targets(), {}, &NamedLayout::name,
                               &ProgramTarget::name);

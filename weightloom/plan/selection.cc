@@ -1,7 +1,6 @@
 #include "weightloom/plan/selection.h"
 
 #include <algorithm>
-#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -134,19 +133,20 @@ MappingChoice choose_mapping(const Syscalls& calls, const Checkpoint& checkpoint
 }
 
 Registry with_folder(const Syscalls& calls, Registry registry, const std::string& folder) {
-  std::set<std::string> seen;
+  Registry own;
   for (const std::string& name : list_folder(calls, folder)) {
     if (!name.ends_with(".json")) continue;
     const std::string path = join_path(folder, name);
     Mapping mapping = Mapping::parse(read_whole_file(calls, path), path, registry.operations());
-    if (!seen.insert(mapping.name()).second) {
-      throw Error(ErrorCode::mapping,
-                  fmt::format("{}: another file of {} has a mapping of the name '{}' too", path,
-                              folder, mapping.name()));
+    try {
+      own.add(mapping);
+    } catch (const Error& error) {
+      throw Error(error.code(), fmt::format("{}: another file of {} has that name too: {}", path,
+                                            folder, error.what()));
     }
     registry.add(std::move(mapping), true);
   }
-  if (seen.empty()) {
+  if (own.names().empty()) {
     throw Error(ErrorCode::mapping, fmt::format("{}: there is no mapping file in it", folder),
                 "put files like those that `weightloom mappings NAME` prints there, their names "
                 "ending in .json");
