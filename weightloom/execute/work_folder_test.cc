@@ -176,5 +176,15 @@ TEST_F(WorkFolderTest, LinkingSkipsRelativeNames) {
   EXPECT_EQ(files("u"), (Folder{{"b", "2"}, {"s/a", "3"}}));
 }
 
+/// A skipped name is a file of the output: a folder of that name is not to vanish for it.
+TEST_F(WorkFolderTest, LinkingRefusesToSkipAFolder) {
+  write_folder(at("from"), {{"notes/a", "a"}});
+  make_folder(system_calls(), at("to"));
+  const auto refusal =
+      refusal_of([&] { link_tree(system_calls(), at("from"), at("to"), {"notes"}); });
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code(), ErrorCode::exists);
+}
+
 }  // namespace
 }  // namespace weightloom::testing

@@ -256,5 +256,15 @@ TEST(Findings, AreAllListedAtOnce) {
   EXPECT_THAT(found, SizeIs(2));
 }
 
+/// A list of which nothing is there is missing like one of which something is.
+TEST(MissingSource, IsAlsoAListWithoutAnyItem) {
+  for (const Names& sources :
+       {Names{"experts.*.w", "shared.w"}, Names{"shared.w", "experts.*.w"}}) {
+    const Mapping mapping("m", {converter(sources, {"fused"}, {make_concatenate(0)})});
+    EXPECT_THAT(only(findings(mapping, {"l.shared.w"}), "missing_source"),
+                HasSubstr("'l.experts.0.w' is missing"));
+  }
+}
+
 }  // namespace
 }  // namespace weightloom

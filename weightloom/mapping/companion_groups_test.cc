@@ -278,5 +278,19 @@ TEST(Companions, AreRightWhereverTheyAreNotRefused) {
   EXPECT_GT(converted, 30);
 }
 
+/// A suffix that only the mapping knows is looked for like the others.
+TEST(Companions, OfASuffixThatTheMappingDeclaresFollow) {
+  MappingRules rules;
+  rules.companions = {{"_amax", "", {kWholeDim, kWholeDim}}};
+  const Mapping mapping("m", {converter({"e.*.w"}, {"e.w"}, {make_merge_modulelist(0)})}, rules);
+  const Arrays arrays = {{"e.0.w", counting({2, 2})},
+                         {"e.0.w_amax", counting({1, 1}, 50)},
+                         {"e.1.w", counting({2, 2}, 4)},
+                         {"e.1.w_amax", counting({1, 1}, 60)}};
+  const MappingResult result = apply_mapping(mapping, leaves_of(arrays), ModelConfig());
+  EXPECT_THAT(result.findings, SizeIs(0));
+  EXPECT_EQ(gather(result, arrays).at("e.w_amax"), (Dense{{2, 1, 1}, {50, 60}}));
+}
+
 }  // namespace
 }  // namespace weightloom

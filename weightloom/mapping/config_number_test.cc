@@ -54,5 +54,10 @@ TEST(ConfigNumber, IsWrittenAsItWasRead) {
   EXPECT_FALSE(ConfigNumber("2*n").is_literal());
 }
 
+TEST(ConfigNumber, DividesByPositiveNumbersOnly) {
+  EXPECT_EQ(value("-9223372036854775808/-1"), std::nullopt);
+  EXPECT_EQ(value("heads/-2"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace weightloom

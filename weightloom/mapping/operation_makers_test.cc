@@ -112,5 +112,17 @@ TEST(TextVisionExperts, AreSplitAndFusedAndComeBack) {
   EXPECT_EQ(gather(back, arrays), arrays);
 }
 
+TEST(TextVisionExperts, RefuseADimThatIsNotThere) {
+  const Mapping mapping = Mapping::parse(
+      R"({"format": "weightloom.mapping/1", "name": "m", "transforms": [
+        {"type": "WeightConverter", "source_patterns": ["e.*.w"], "target_patterns": ["a", "b"],
+         "operations": [{"op": "ErnieFuseAndSplitTextVisionExperts", "stack_dim": 0, "concat_dim": 1000000}]}]})",
+      "m.json");
+  const Arrays arrays = {{"e.0.w", counting({2, 2})}, {"e.1.w", counting({2, 2})}};
+  const auto findings = apply_mapping(mapping, leaves_of(arrays), ModelConfig()).findings;
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_THAT(findings[0].message, HasSubstr("no dim 1000000"));
+}
+
 }  // namespace
 }  // namespace weightloom

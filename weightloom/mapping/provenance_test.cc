@@ -72,6 +72,17 @@ TEST(Provenance, RefusesAMappingThatIsNotTheOneItStates) {
   EXPECT_THAT(refusal(text), HasSubstr("weightloom.json: the mapping's hash is"));
 }
 
+/// The way back would write one file twice, or the index over the config.
+TEST(Provenance, RefusesFilesThatWouldOverwriteOneAnother) {
+  Provenance twice = example();
+  twice.files.push_back(twice.files.front());
+  EXPECT_THAT(refusal(format_provenance(twice)),
+              HasSubstr("'files' has 'model-00001-of-00001.safetensors' twice"));
+  Provenance odd = example();
+  odd.index->first = "config.json";
+  EXPECT_THAT(refusal(format_provenance(odd)), HasSubstr("the index name 'config.json'"));
+}
+
 TEST(Provenance, RefusesWhatItDoesNotKnow) {
   const std::string text = format_provenance(example());
   EXPECT_THAT(refusal(replaced(text, "provenance/1", "provenance/2")), HasSubstr("provenance/2"));

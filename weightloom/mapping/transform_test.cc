@@ -1,6 +1,8 @@
 // The kinds of renaming, forwards and backwards, by hand.
 #include "weightloom/mapping/transform.h"
 
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -250,6 +252,18 @@ TEST(Transform, SurvivesItsJson) {
                               IndexOffsetWeightRename{R"(a(\d+))", R"(b\1)", -3},
                               with_scope(PrefixChange{"x", ""}, {"s", "m"})});
   EXPECT_EQ(Mapping::parse(mapping.to_json(), "m.json").to_json(), mapping.to_json());
+}
+
+TEST(Scope, IsNotSearchedPastTheEndOfTheName) {
+  const auto scoped = with_scope(renaming(R"((?<!norm)\.weight$)", ""), {"vision_tower", ""});
+  const Mapping mapping("m", {scoped});
+  EXPECT_EQ(renamed(mapping.reversed(), {"vision_tower.norm"}), Names{"vision_tower.norm"});
+}
+
+TEST(IndexOffsetWeightRename, RefusesAnOffsetThatIsNone) {
+  for (const int64_t offset : {std::numeric_limits<int64_t>::min(), int64_t{1} << 40}) {
+    EXPECT_THROW(Mapping("m", {IndexOffsetWeightRename{R"(a\.(\d+))", R"(b.\1)", offset}}), Error);
+  }
 }
 
 }  // namespace

@@ -218,5 +218,48 @@ TEST_P(ShippedMapping, IsUndoneByItsReverse) {
 
 INSTANTIATE_TEST_SUITE_P(All, ShippedMapping, ::testing::ValuesIn(Registry::built_in().names()));
 
+/// A copy of a runtime folder knows no more of its past than the folder did.
+TEST_F(RulesTest, ACopyWithoutARecordStillGoesBackByTheRules) {
+  Folder runtime =
+      checkpoint_files({{"model.layers.0.mlp.experts.down_proj", DType::U8, {2, 3, 1}}});
+  runtime["config.json"] = R"({"model_type": "mixtral", "num_local_experts": 2})";
+  const Conversion copy = plan(runtime, Selection());
+  EXPECT_EQ(copy.provenance.layout, "unknown");
+  runtime["weightloom.json"] = format_provenance(copy.provenance);
+  EXPECT_THAT(names_of(plan(runtime, to(Side::hub))),
+              ElementsAre("model.layers.0.block_sparse_moe.experts.0.w2.weight",
+                          "model.layers.0.block_sparse_moe.experts.1.w2.weight"));
+}
+
+/// A part of a runtime folder remembers which rules fired, but not files that it does not hold.
+TEST_F(RulesTest, APartKeepsWhatTheRecordSays) {
+  Folder hub = checkpoint_files(hub_specs());
+  hub["config.json"] = R"({"model_type": "mixtral", "num_local_experts": 2})";
+  const Conversion there = plan(hub, to(Side::runtime));
+  std::vector<TensorSpec> specs;
+  for (const auto& target : there.program.targets()) {
+    specs.push_back({target.name, target.dtype, target.shape});
+  }
+  Folder runtime = checkpoint_files(specs);
+  runtime["config.json"] = hub["config.json"];
+  runtime["weightloom.json"] = format_provenance(there.provenance);
+  Selection part;
+  part.include = {"*down_proj"};
+  const Provenance record = plan(runtime, part).provenance;
+  EXPECT_EQ(record.layout, "runtime");
+  EXPECT_EQ(record.fired, there.provenance.fired);
+  EXPECT_THAT(record.files, IsEmpty());
+}
+
+TEST_F(RulesTest, AFolderWithAnAliasThatIsANameIsRefused) {
+  constexpr const char* kAlias =
+      R"({"format": "weightloom.mapping/1", "name": "other", "aliases": ["bert"], "transforms": []})";
+  write_folder(at("mappings"), {{"a.json", kFolderMapping}, {"b.json", kAlias}});
+  Selection selection = to(Side::runtime);
+  selection.mapping = at("mappings");
+  EXPECT_THAT(refusal_of([&] { plan(named({"old.w"}, kBert), selection); }).value().what(),
+              HasSubstr("'bert' is taken by mapping 'bert'"));
+}
+
 }  // namespace
 }  // namespace weightloom::testing
