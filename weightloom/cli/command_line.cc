@@ -128,7 +128,7 @@ class Session {
     try {
       tell(error);
     } catch (const std::exception&) {
-      return ExitCode::refused;  // neither stream takes the message; the code still says it
+      // A stream does not take the message; the other one, or the code, still says it.
     }
     if (error.code() == ErrorCode::usage) return ExitCode::wrong_usage;
     if (error.code() == ErrorCode::cancelled || command() == nullptr) return ExitCode::refused;
@@ -140,8 +140,8 @@ class Session {
     const std::string who =
         verb == nullptr ? kProgram : fmt::format("{} {}", kProgram, verb->name());
     if (wants_json()) {
-      write_stdout(failure_json(error));
       write_stderr(closing_line(who, error, context_.err));
+      write_stdout(failure_json(error));
     } else {
       const bool lenient = verb != nullptr && verb->is_lenient();
       write_stderr(failure_text(who, error, lenient, context_.err));

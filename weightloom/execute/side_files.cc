@@ -99,6 +99,12 @@ void add_files_below(const Syscalls& calls, const std::string& root, const std::
   }
 }
 
+/// Only files are, and what links lead to files.
+bool is_copied(const Syscalls& calls, const std::string& path) {
+  const auto status = status_of(calls, path);
+  return status && status->kind == FileKind::file;
+}
+
 }  // namespace
 
 std::vector<std::string> side_files_of(const Syscalls& calls, const Checkpoint& source) {
@@ -121,16 +127,17 @@ std::optional<Finding> not_copied_from(const Syscalls& calls, const Checkpoint& 
     const StatResult found = calls.lstat(join_path(source.folder(), name));
     const bool is_folder = found.error == 0 && found.status.kind == FileKind::folder;
     if (is_folder && !name.starts_with('.')) add_files_below(calls, source.folder(), name, names);
+    if (!is_folder && !is_copied(calls, join_path(source.folder(), name))) names.push_back(name);
   }
   const std::set<std::string> weights = weights_of(source);
   std::erase_if(names, [&](const std::string& name) { return weights.contains(name); });
   if (names.empty()) return std::nullopt;
   const auto shown = std::span(names).first(std::min(names.size(), kNamesShown));
-  return Finding{Severity::report, "not_copied", "", names.front(),
-                 fmt::format("{}: {} in folders below it {} not copied: {}{}", source.folder(),
-                             names.size() == 1 ? "1 file" : fmt::format("{} files", names.size()),
-                             names.size() == 1 ? "is" : "are", fmt::join(shown, ", "),
-                             names.size() > shown.size() ? ", …" : "")};
+  return Finding{
+      Severity::report, "not_copied", "", names.front(),
+      fmt::format("{}: {} not copied (in folders below it, or no files): {}{}", source.folder(),
+                  names.size() == 1 ? "1 entry is" : fmt::format("{} entries are", names.size()),
+                  fmt::join(shown, ", "), names.size() > shown.size() ? ", …" : "")};
 }
 
 std::set<std::string> replaced_files(const Syscalls& calls, const std::string& folder,

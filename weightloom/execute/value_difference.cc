@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include <fmt/format.h>
@@ -61,11 +62,33 @@ class Comparer {
     for (size_t i = 0; i < count; ++i) {
       const auto index = static_cast<int64_t>(first + i);
       if (dtype_a_ != dtype_b_) {
-        if (values_a_[i] != values_b_[i]) note_values(index, values_a_[i], values_b_[i]);
+        const size_t width_b = width_of(dtype_b_);
+        if (values_a_[i] != values_b_[i] || !is_exactly_equal(&a[i * width], &b[i * width_b], i)) {
+          note_values(index, values_a_[i], values_b_[i]);
+        }
       } else if (std::memcmp(&a[i * width], &b[i * width], width) != 0) {
         note_bits(index, &a[i * width], &b[i * width], i);
       }
     }
+  }
+
+  /// Of values that F64 makes equal: integers of 64 bits may be between two of its values.
+  bool is_exactly_equal(const std::byte* a, const std::byte* b, size_t i) const {
+    return exact(dtype_a_, a, values_a_[i]) == exact(dtype_b_, b, values_b_[i]);
+  }
+
+  static long double exact(DType dtype, const std::byte* element, double value) {
+    static_assert(std::numeric_limits<long double>::digits >= 64);
+    if (dtype == DType::I64) return static_cast<long double>(read_as<int64_t>(element));
+    if (dtype == DType::U64) return static_cast<long double>(read_as<uint64_t>(element));
+    return static_cast<long double>(value);
+  }
+
+  template <typename Integer>
+  static Integer read_as(const std::byte* element) {
+    Integer value;
+    std::memcpy(&value, element, sizeof value);
+    return value;
   }
 
   /// Elements of one dtype whose bits differ.

@@ -121,5 +121,15 @@ TEST(Joined, PartsGiveWhatTheWholeGives) {
   }
 }
 
+/// F64 holds no integer between 2^53 and 2^53 + 2: an I64 there is not the F64 that it rounds to.
+TEST(CompareValues, LargeIntegersAreNotTheFloatsTheyRoundTo) {
+  const int64_t odd = (int64_t{1} << 53) + 1;
+  const double even = 9007199254740992.0;
+  const auto found = compare_values(DType::I64, bytes_of(std::vector<int64_t>{odd, odd - 1}),
+                                    DType::F64, bytes_of(std::vector<double>{even, even}));
+  EXPECT_EQ(found.differing, 1);
+  EXPECT_EQ(found.first_index, 0);
+}
+
 }  // namespace
 }  // namespace weightloom

@@ -102,6 +102,12 @@ bool WorkFolder::claim() {
   if (kind_of(calls_, work_) != FileKind::folder) {
     throw Error(ErrorCode::exists, fmt::format("{}: is no folder to work in", work_), "remove it");
   }
+  for (const std::string& name : list_folder(calls_, work_)) {
+    if (name == "out" || name.starts_with("journal") || name.starts_with("probe-")) continue;
+    throw Error(ErrorCode::exists,
+                fmt::format("{}: holds '{}', which no run put there", work_, name),
+                "move that away, or choose another destination");
+  }
   File folder = File::open_folder(calls_, work_);
   if (!folder.lock()) {
     throw Error(ErrorCode::exists, fmt::format("{}: another run is writing it", destination_),

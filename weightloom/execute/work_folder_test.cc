@@ -186,5 +186,14 @@ TEST_F(WorkFolderTest, LinkingRefusesToSkipAFolder) {
   EXPECT_EQ(refusal->code(), ErrorCode::exists);
 }
 
+TEST_F(WorkFolderTest, AFolderOfSomebodyElseIsNotClearedAway) {
+  write_folder(at(".new.weightloom-work"), {{"mine", "precious"}});
+  WorkFolder work(system_calls(), at("new"), false);
+  const auto refusal = refusal_of([&] { work.prepare(false); });
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->code(), ErrorCode::exists);
+  EXPECT_EQ(files(".new.weightloom-work").at("mine"), "precious");
+}
+
 }  // namespace
 }  // namespace weightloom::testing

@@ -116,8 +116,8 @@ OperationPtr make_split_modulelist(int dim, std::vector<ConfigNumber> count = {}
 OperationPtr make_transpose(int dim0, int dim1);
 /// As make_transpose, but a tensor that has the shape that the model wants already stays as it is:
 /// `wanted` declares that shape. Refuses a tensor that has it neither way, and one whose two dims
-/// are wanted equal, since it does not tell which way it is stored. Backwards every tensor stays:
-/// both ways are legal.
+/// are wanted equal, since it does not tell which way it is stored. Backwards it is refused: only a
+/// record tells which way the original was.
 OperationPtr make_checked_transpose(int dim0, int dim1, std::vector<ConfigNumber> wanted,
                                     bool backwards = false);
 

@@ -53,6 +53,7 @@ class CheckedTranspose final : public ConversionOperation {
   std::string name() const override { return "Transpose"; }
 
   Slots apply(Slots slots, const OperationContext& context) const override {
+    if (backwards_) refuse_way_back();
     const Shape wanted = internal::values_of(name(), wanted_, *context.config);
     return internal::map_tensors(std::move(slots), [&](Layout layout, const std::string&) {
       if (!must_transpose(layout.shape(), wanted)) return layout;
@@ -79,11 +80,16 @@ class CheckedTranspose final : public ConversionOperation {
   }
 
  private:
+  [[noreturn]] static void refuse_way_back() {
+    refuse_operation("operation_refused",
+                     "Transpose: whether the original was transposed is known by its record alone: "
+                     "without it, say so with a mapping of your own, without check_dims");
+  }
+
   bool must_transpose(const Shape& found, const Shape& wanted) const {
     const auto dim0 = static_cast<size_t>(dim0_);
     const auto dim1 = static_cast<size_t>(dim1_);
-    if (backwards_ && found == wanted) return false;
-    if (!backwards_ && wanted[dim0] == wanted[dim1]) {
+    if (wanted[dim0] == wanted[dim1]) {
       refuse_operation("operation_refused",
                        fmt::format("Transpose: dims {} and {} of {} are equal, so the shape does "
                                    "not tell whether the checkpoint is transposed: say it with a "
@@ -93,7 +99,7 @@ class CheckedTranspose final : public ConversionOperation {
     Shape other = wanted;
     std::swap(other[dim0], other[dim1]);
     if (found == wanted) return false;
-    if (found == other && !backwards_) return true;
+    if (found == other) return true;
     refuse_operation(
         "shape_mismatch",
         fmt::format("Transpose: {} is neither {}, which config.json declares, nor that "

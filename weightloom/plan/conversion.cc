@@ -12,6 +12,7 @@
 #include "weightloom/mapping/apply.h"
 #include "weightloom/plan/cast_rules_internal.h"
 #include "weightloom/plan/compile.h"
+#include "weightloom/plan/way_back_internal.h"
 
 namespace weightloom {
 namespace {
@@ -25,12 +26,6 @@ bool has_errors(const std::vector<Finding>& findings) {
   return std::any_of(findings.begin(), findings.end(),
                      [](const Finding& finding) { return finding.severity == Severity::error; });
 }
-
-/// The relation of a record: hub tensors, and the runtime layouts that its mapping makes of them.
-struct RecordedForward {
-  std::vector<NamedLayout> hub;  // identities
-  std::vector<NamedLayout> runtime;
-};
 
 class Planner {
  public:
@@ -207,32 +202,17 @@ class Planner {
     });
   }
 
-  /// Inverts the relation that the record's headers and mapping state: the files as they were.
+  /// The files as they were.
   std::vector<NamedLayout> go_back_by_record() {
-    RecordedForward forward = recorded_forward();
-    Relation relation = relation_over_source(forward);
-    if (has_errors(result_.findings)) return {};
-    Relation back = invert(relation);
-    std::vector<NamedLayout> targets;
-    for (size_t i = 0; i < forward.hub.size(); ++i) {
-      const DType dtype = dtype_today(back.targets[i]).value_or(forward.hub[i].dtype);
-      targets.push_back({std::move(forward.hub[i].name), dtype, std::move(back.targets[i])});
-    }
-    if (!selection_.is_partial()) {
+    WayBack back = way_back(*facts_.record, source_, names_, threads_);
+    append(result_.findings, std::move(back.findings));
+    result_.passed_through = back.passed_through;
+    recorded_dtypes_ = std::move(back.original_dtypes);
+    if (!selection_.is_partial() && !has_errors(result_.findings)) {
       result_.original_files = facts_.record->files;
       result_.original_index = facts_.record->index;
     }
-    return targets;
-  }
-
-  /// The dtype of the first source of a layout over the tensors that are there; nothing if it has
-  /// none.
-  std::optional<DType> dtype_today(const Layout& layout) const {
-    for (const Region& region : layout.regions()) {
-      if (region.is_pad()) continue;
-      return source_.tensors()[static_cast<size_t>(region.source)].dtype;
-    }
-    return std::nullopt;
+    return std::move(back.targets);
   }
 
   /// Casts since the original: its headers serve only where every dtype is the original's again.
@@ -242,69 +222,6 @@ class Planner {
     if (!changed.any) return;
     result_.original_files.clear();
     result_.original_index.reset();
-  }
-
-  RecordedForward recorded_forward() {
-    RecordedForward forward;
-    for (const OriginalFile& file : facts_.record->files) {
-      const Header header = Header::parse_alone(file.header_json, file.name);
-      for (const HeaderTensor& tensor : header.tensors()) {
-        const auto id = static_cast<SourceId>(forward.hub.size());
-        forward.hub.push_back({tensor.name, tensor.dtype, identity(id, tensor.shape)});
-        recorded_dtypes_.push_back(tensor.dtype);
-      }
-    }
-    MappingResult applied = apply_mapping(facts_.record->mapping, forward.hub, recorded_config(),
-                                          threads_, !facts_.record->casts.empty());
-    append(result_.findings, std::move(applied.findings));
-    result_.passed_through = applied.passed_through;
-    forward.runtime = std::move(applied.tensors);
-    return forward;
-  }
-
-  ModelConfig recorded_config() const {
-    if (facts_.record->config_json.empty()) return ModelConfig();
-    return ModelConfig::parse(facts_.record->config_json, kProvenanceName);
-  }
-
-  /// The forward layouts in the order of the tensors that are there; every disagreement is found.
-  Relation relation_over_source(const RecordedForward& forward) {
-    Casting casting(facts_.record->casts, facts_.record->mapping, forward.runtime);
-    std::map<std::string, const NamedLayout*> recorded;
-    for (const NamedLayout& tensor : forward.runtime) recorded.emplace(tensor.name, &tensor);
-    Relation relation;
-    for (const NamedLayout& hub : forward.hub) relation.sources.push_back(hub.layout.shape());
-    relation.drops.resize(relation.sources.size());
-    for (size_t i = 0; i < names_.size(); ++i) {
-      const StoredTensor& tensor = source_.tensors()[i];
-      const std::string& name = names_[i].value_or(tensor.name);
-      const auto found = recorded.find(name);
-      if (found == recorded.end()) {
-        add_error("not_in_record", name,
-                  fmt::format("tensor '{}' is not among those that {} says were made", name,
-                              kProvenanceName));
-        continue;
-      }
-      check_against_record(tensor, *found->second, casting);
-      relation.targets.push_back(found->second->layout);
-      recorded.erase(found);
-    }
-    for (const auto& [name, tensor] : recorded) {
-      add_error("missing_source", name,
-                fmt::format("tensor '{}' {} is gone; {} says it was made", name,
-                            to_string(tensor->layout.shape()), kProvenanceName));
-    }
-    return relation;
-  }
-
-  void check_against_record(const StoredTensor& tensor, const NamedLayout& recorded,
-                            Casting& casting) {
-    const DType dtype = casting.dtype_of(recorded);
-    if (tensor.shape == recorded.layout.shape() && tensor.dtype == dtype) return;
-    add_error("shape_mismatch", tensor.name,
-              fmt::format("tensor '{}' is {} {}, but {} says {} {}", tensor.name,
-                          to_string(tensor.dtype), to_string(tensor.shape), kProvenanceName,
-                          to_string(dtype), to_string(recorded.layout.shape())));
   }
 
   void add_error(std::string code, const std::string& tensor, std::string message) {

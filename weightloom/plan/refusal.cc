@@ -21,6 +21,8 @@ struct NextStep {
 
 constexpr std::string_view kMendCheckpoint =
     "complete the checkpoint (fetch missing or stale shards again), then run again";
+constexpr std::string_view kMendOrCorrect =
+    "complete the checkpoint (fetch missing or stale shards again), or correct the mapping's sizes";
 constexpr std::string_view kCorrectMapping =
     "choose other rules with --mapping NAME|FILE.json|none, or correct the mapping file";
 constexpr std::string_view kLeaveRecord =
@@ -30,7 +32,7 @@ constexpr std::array kNextSteps = {
     NextStep{"missing_source", kMendCheckpoint},
     NextStep{"index_gap", kMendCheckpoint},
     NextStep{"count_mismatch", kMendCheckpoint},
-    NextStep{"shape_mismatch", kMendCheckpoint},
+    NextStep{"shape_mismatch", kMendOrCorrect},
     NextStep{"dtype_mismatch",
              "bring floating-point tensors to one dtype with --dtype, or mend the checkpoint"},
     NextStep{

@@ -1,0 +1,29 @@
+// The way back that a record states: the relation that its headers and mapping give, inverted over
+// the tensors that are there. Private to the room.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weightloom/mapping/apply.h"
+#include "weightloom/mapping/provenance.h"
+#include "weightloom/safetensors/checkpoint.h"
+
+namespace weightloom {
+
+struct WayBack {
+  std::vector<NamedLayout> targets;    // the original's tensors; none if there are errors
+  std::vector<DType> original_dtypes;  // of targets, in their order
+  std::vector<Finding> findings;       // each disagreement of the record with what is there
+  int64_t passed_through = 0;          // tensors whose name the mapping left
+};
+
+/// `names[i]`: what tensor i of the source is called; nothing: as it is stored.
+/// Law: without errors each element of each target comes from where the record says it went.
+WayBack way_back(const Provenance& record, const Checkpoint& source,
+                 std::span<const std::optional<std::string>> names, int threads);
+
+}  // namespace weightloom
