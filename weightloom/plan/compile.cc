@@ -163,10 +163,13 @@ class Compiler {
     const auto fault = coverage_fault(elements(source.shape), regions);
     if (!fault) return;
     const bool unused = fault->times == 0;
+    const bool is_left_out = readers.whole == 0 && readers.partial.empty();
     report(unused ? "source_not_used" : "source_used_twice", source.name,
            fmt::format("source '{}' {}: element {} goes to {} targets, needed one", source.name,
                        to_string(source.shape), element_text(fault->offset, source.shape),
                        fault->times));
+    // A tensor that nothing wants may be left out on request; a part of one may not.
+    if (is_left_out) findings_.back().severity = Severity::strict;
   }
 
   std::vector<ProgramFile> files_;

@@ -23,10 +23,11 @@ using MayCast = std::function<bool(const std::string& target)>;
 
 /// Checks and lowers. Found, all as errors: a target element with no writer or several
 /// (`target_not_written`, `target_written_twice`), a source element read by none or several targets
-/// (`source_not_used`, `source_used_twice`), dtypes that differ and no cast that was asked for
-/// leads from one to the other (`dtype_mismatch`), two targets of one name (`duplicate_target`), a
-/// cut inside a byte (`inside_byte`). Shape: `targets` are layouts over places in `sources`; the
-/// program keeps their order.
+/// (`source_not_used`, which is strict where a whole tensor is left out, and `source_used_twice`),
+/// dtypes that differ and no cast that was asked for leads from one to the other
+/// (`dtype_mismatch`), two targets of one name (`duplicate_target`), a cut inside a byte
+/// (`inside_byte`).
+/// Shape: `targets` are layouts over places in `sources`; the program keeps their order.
 Compiled compile(std::vector<ProgramFile> files, std::vector<ProgramSource> sources,
                  std::vector<NamedLayout> targets, const MayCast& may_cast = {});
 

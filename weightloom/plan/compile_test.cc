@@ -46,6 +46,8 @@ TEST(CompileTest, AnUnusedSourceIsNamedWithItsElement) {
   const auto compiled = compile_targets({{"a", DType::F32, a()}});
   EXPECT_THAT(codes(compiled), ElementsAre("source_not_used b"));
   EXPECT_THAT(compiled.findings[0].message, HasSubstr("element [0, 0] goes to 0 targets"));
+  EXPECT_FALSE(is_refusal(compiled.findings[0], true));
+  EXPECT_TRUE(is_refusal(compiled.findings[0], false));
 }
 
 TEST(CompileTest, HalfASourceIsNotEnough) {
@@ -53,6 +55,7 @@ TEST(CompileTest, HalfASourceIsNotEnough) {
       compile_targets({{"a", DType::F32, a()}, {"half", DType::F32, slice(b(), 1, 0, 2)}});
   EXPECT_THAT(codes(compiled), ElementsAre("source_not_used b"));
   EXPECT_THAT(compiled.findings[0].message, HasSubstr("element [0, 2]"));
+  EXPECT_TRUE(is_refusal(compiled.findings[0], true));
 }
 
 TEST(CompileTest, ASourceThatGoesTwiceIsNamed) {
