@@ -56,13 +56,16 @@ TEST_F(SideFilesTest, WhatStandsInFoldersBelowIsNamedButForTheCheckpointsOwn) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->severity, Severity::report);
   EXPECT_EQ(finding->code, "not_copied");
-  EXPECT_EQ(finding->message,
-            at("f") + ": 2 entries are not copied (in folders below it, or no files): onnx/deep/b, w/notes");
+  EXPECT_EQ(
+      finding->message,
+      at("f") +
+          ": 2 entries are not copied (in folders below it, or no files): onnx/deep/b, w/notes");
   FaultSyscalls calls(quick_calls());
   const Checkpoint opened = source();
   calls.fail_call(CallKind::list, 1, EACCES);
-  EXPECT_EQ(not_copied_from(calls, opened)->message,
-            at("f") + ": 2 entries are not copied (in folders below it, or no files): onnx/, w/notes");
+  EXPECT_EQ(
+      not_copied_from(calls, opened)->message,
+      at("f") + ": 2 entries are not copied (in folders below it, or no files): onnx/, w/notes");
 }
 
 TEST_F(SideFilesTest, ASingleFileHasNone) {
