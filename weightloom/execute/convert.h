@@ -36,7 +36,8 @@ struct ConvertReport {
 };
 
 /// Errors: plan if the conversion is refused; usage, exists, permission, no_space, io, cancelled.
-/// After any of them DST is as it was; the message says when work is kept for `resume`.
+/// After any of them DST is as it was, but for an io that the folder above DST could not be made
+/// durable: then DST is the new one. The message says when work is kept for `resume`.
 ConvertReport convert(const Syscalls& calls, const Checkpoint& source, const Conversion& conversion,
                       bool lenient, const std::string& destination, const OutputOptions& output,
                       const RunOptions& run);

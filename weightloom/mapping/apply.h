@@ -39,8 +39,7 @@ struct MappingResult {
 ///   count_mismatch           a list of another length than config.json says
 ///   duplicate_target         two tensors for one name or place
 ///   dtype_mismatch           dtypes that differ within one converter; with `mixed_floats` only
-///   where
-///                            one is an integer or under 16 bits: who casts says what they become
+///                            where one is an integer or under 16 bits: the caller casts the others
 ///   shape_mismatch, operation_refused, unsupported, target_count    what the operations refuse
 ///   companion_refused        a converter would take a tensor without its companion (…_scale_inv
 ///                            and its like), or the companion stands without its tensor

@@ -2,8 +2,7 @@
 //
 //   "4096"   "num_attention_heads"   "vision_config.num_heads"
 //   "num_attention_heads*head_dim|hidden_size"    products and quotients; the first alternative
-//   whose
-//                                                 keys are all there
+//                                                 counts whose keys are all there
 // A key without a dot is looked up in the root, then in "text_config".
 // Thread safety: immutable values.
 #pragma once

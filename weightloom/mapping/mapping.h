@@ -26,7 +26,7 @@
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
-/// Of a cast to one of `when` (empty: any): tensors whose name `pattern` matches get `dtype`
+/// Of a cast to one of `when` (empty: any): targets whose name `pattern` matches get `dtype`
 /// instead. `pattern` is a regular expression, searched anywhere, in which `*` is any text.
 struct DtypeRule {
   std::string pattern;        ///< of names in the runtime layout
