@@ -1,6 +1,6 @@
-#include <fmt/format.h>
+#include "weightloom/execute/cast_findings.h"
 
-#include "weightloom/execute/cast_findings_internal.h"
+#include <fmt/format.h>
 
 namespace weightloom {
 namespace {

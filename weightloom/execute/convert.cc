@@ -8,7 +8,7 @@
 
 #include "weightloom/base/byte_size.h"
 #include "weightloom/base/hash.h"
-#include "weightloom/execute/cast_findings_internal.h"
+#include "weightloom/execute/cast_findings.h"
 #include "weightloom/execute/checksums.h"
 #include "weightloom/execute/executor.h"
 #include "weightloom/execute/file_sink_internal.h"

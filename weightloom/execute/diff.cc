@@ -16,7 +16,7 @@
 #include "weightloom/base/checked.h"
 #include "weightloom/base/quote.h"
 #include "weightloom/codec/values.h"
-#include "weightloom/execute/cast_findings_internal.h"
+#include "weightloom/execute/cast_findings.h"
 #include "weightloom/execute/comparison_internal.h"
 #include "weightloom/execute/source_files_internal.h"
 #include "weightloom/plan/compile.h"

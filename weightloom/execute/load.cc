@@ -9,7 +9,7 @@
 
 #include "weightloom/base/checked.h"
 #include "weightloom/base/error.h"
-#include "weightloom/execute/cast_findings_internal.h"
+#include "weightloom/execute/cast_findings.h"
 #include "weightloom/execute/executor.h"
 #include "weightloom/plan/schedule.h"
 

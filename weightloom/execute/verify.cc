@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "weightloom/base/file.h"
-#include "weightloom/execute/cast_findings_internal.h"
+#include "weightloom/execute/cast_findings.h"
 #include "weightloom/execute/checksums.h"
 #include "weightloom/execute/comparison_internal.h"
 #include "weightloom/execute/hash_sink_internal.h"
