@@ -1,9 +1,8 @@
 // The journal of a conversion: how far a run came, so that a later one can continue.
 //
 //   weightloom.journal/1 FINGERPRINT   names the program, the headers, the sources and the tiles
-//   files lwc                          how each file comes about (kept_files_internal.h); what is
-//   not
-//                                      written is whole and durable
+//   files lwc                          how each file comes about (kept_files_internal.h);
+//                                      what is not written is whole and durable
 //   tiles 120                          all tiles before 120 are written and durable
 //   publish DEVICE INODE               what was about to be put in place
 //
