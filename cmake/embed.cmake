@@ -3,6 +3,8 @@
 # The name and aliases of a mapping are read here, so that no mapping is parsed before it is asked for.
 string(REPLACE "," ";" files "${FILES}")
 set(entries "")
+set(texts "")
+set(place 0)
 foreach(file IN LISTS files)
   get_filename_component(name "${file}" NAME)
   file(READ "${file}" text)
@@ -14,13 +16,15 @@ foreach(file IN LISTS files)
     string(JSON count ERROR_VARIABLE none LENGTH "${text}" aliases)
     if(count GREATER 0)
       math(EXPR last "${count} - 1")
-      foreach(place RANGE ${last})
-        string(JSON alias GET "${text}" aliases ${place})
+      foreach(item RANGE ${last})
+        string(JSON alias GET "${text}" aliases ${item})
         string(APPEND aliases "${alias} ")
       endforeach()
     endif()
   endif()
-  string(APPEND entries "    {\"${name}\", \"${mapping}\", \"${aliases}\", R\"embedded(${text})embedded\"},\n")
+  string(APPEND texts "constexpr char kText${place}[] = R\"embedded(${text})embedded\";\n")
+  string(APPEND entries "    {\"${name}\", \"${mapping}\", \"${aliases}\", {kText${place}, sizeof(kText${place}) - 1}},\n")
+  math(EXPR place "${place} + 1")
 endforeach()
 file(WRITE "${OUTPUT}" "#include \"weightloom/mapping/embedded_mappings_internal.h\"
 
@@ -31,6 +35,7 @@ file(WRITE "${OUTPUT}" "#include \"weightloom/mapping/embedded_mappings_internal
 namespace weightloom {
 namespace {
 
+${texts}
 constexpr EmbeddedFile kFiles[] = {
 ${entries}};
 
