@@ -126,10 +126,14 @@ def relative_place(place: str | None, parent: str) -> str:
 
 
 def describe_submodel(path: str, sub: PreTrainedModel, parent: PreTrainedModel) -> dict[str, str]:
-    """The entry of one sub-model."""
+    """The entry of one sub-model.
+
+    A config that a model made for itself may be of another class than its model_type says: the
+    model's class is then fixed, as far as config.json is concerned.
+    """
     auto, place, model_type = getattr(sub, AUTO, ("", None, ""))
     entry = {"path": starred(path)}
-    if auto:
+    if auto and auto_table(auto).get(model_type) == type(sub).__name__:
         entry["auto"] = auto
         implied = ""
     else:
