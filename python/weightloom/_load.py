@@ -214,7 +214,7 @@ def load(
     planned = plan(path, mapping=mapping, dtype=dtype, threads=threads, to=to, **selection)
     tensors, _ = planned.load(
         threads=threads,
-        memory_budget=size_in_bytes(memory_budget),
+        memory_budget=memory_budget,
         progress=callback_for(progress, "load"),
         complete=complete,
         framework=framework,
@@ -262,6 +262,4 @@ def stream(
     ...         model[name] = tensor.to("cuda")
     """
     planned = plan(path, mapping=mapping, dtype=dtype, threads=threads, to=to, **selection)
-    return planned.stream(
-        threads=threads, memory_budget=size_in_bytes(memory_budget), framework=framework
-    )
+    return planned.stream(threads=threads, memory_budget=memory_budget, framework=framework)
