@@ -201,6 +201,45 @@ def read_box(source: Checkpoint, name: str, begins: Sequence[int], ends: Sequenc
     Elements [begins[i], ends[i]) of each dim of a tensor; without bounds, all of it.
     """
 
+class Expected:
+    """The tensors that a runtime has places for."""
+
+    def __init__(self, tensors: Sequence[tuple[str, str | None, Sequence[int] | None]]) -> None:
+        """Of (name, dtype or None, shape or None)."""
+
+    @property
+    def base_model_prefix(self) -> str | None:
+        """
+        Put on or taken off where that leads to an expected name; None: the class's own.
+        """
+
+    @base_model_prefix.setter
+    def base_model_prefix(self, arg: str | None, /) -> None: ...
+
+    @property
+    def may_miss(self) -> bool:
+        """A tensor that nothing makes is but reported."""
+
+    @may_miss.setter
+    def may_miss(self, arg: bool, /) -> None: ...
+
+    @property
+    def may_mismatch(self) -> bool:
+        """A tensor of another shape is left out, and reported."""
+
+    @may_mismatch.setter
+    def may_mismatch(self, arg: bool, /) -> None: ...
+
+    @property
+    def cast(self) -> bool:
+        """Tensors get the expected dtypes, where they are castable."""
+
+    @cast.setter
+    def cast(self, arg: bool, /) -> None: ...
+
+def read_expected(path: str) -> Expected:
+    """From a JSON file or a checkpoint's headers."""
+
 class Registry:
     """Mappings by name and alias: the shipped ones, and more."""
 
@@ -261,6 +300,12 @@ class Plan:
     @property
     def to(self) -> str:
         """Which layout would be made."""
+
+    @property
+    def tied(self) -> list[tuple[str, str]]:
+        """
+        Pairs of a name and the target's whose tensor it stands for: the same memory.
+        """
 
     @property
     def fired(self) -> list[int]:
@@ -374,7 +419,7 @@ class ConvertReport:
     def findings(self) -> list[Finding]:
         """All that is to be told."""
 
-def plan(source: Checkpoint, *, mapping: str = 'auto', from_: str = 'auto', to: str = 'same', dtype: str | None = None, keep_dtype: Sequence[str] = [], include: Sequence[str] = [], exclude: Sequence[str] = [], architecture: str = '', renames: Sequence[tuple[str, str]] = [], lenient: bool = False, config_json: str | None = None, registry: Registry | None = None, threads: int = 1) -> Plan:
+def plan(source: Checkpoint, *, mapping: str = 'auto', from_: str = 'auto', to: str = 'same', dtype: str | None = None, keep_dtype: Sequence[str] = [], include: Sequence[str] = [], exclude: Sequence[str] = [], architecture: str = '', renames: Sequence[tuple[str, str]] = [], lenient: bool = False, config_json: str | None = None, expected: Expected | None = None, registry: Registry | None = None, threads: int = 1) -> Plan:
     """Plans a conversion of a Checkpoint."""
 
 class Selection:
