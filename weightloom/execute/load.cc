@@ -11,6 +11,7 @@
 #include "weightloom/base/error.h"
 #include "weightloom/execute/cast_findings.h"
 #include "weightloom/execute/executor.h"
+#include "weightloom/execute/source_order_internal.h"
 #include "weightloom/plan/schedule.h"
 
 namespace weightloom {
@@ -53,32 +54,6 @@ class MemorySink : public TileSink {
   std::vector<int64_t> missing_;
 };
 
-using FilePlace = std::pair<int32_t, int64_t>;  // file, offset
-
-/// Where the first byte of a tile lies in the source files: tiles are made in file order.
-FilePlace first_source(const CopyProgram& program, const Tile& tile) {
-  const Piece& piece = tile.pieces.front();
-  const auto& target = program.targets()[static_cast<size_t>(piece.target)];
-  for (const Region& region :
-       clip_target(target, piece.begin_bytes, std::min(piece.begin_bytes + 1, piece.end_bytes))) {
-    if (region.is_pad()) break;
-    const auto& source = program.sources()[static_cast<size_t>(region.source)];
-    return {source.file, source.offset_bytes + region.source_offset};
-  }
-  return {-1, 0};
-}
-
-void sort_by_source(const CopyProgram& program, std::vector<Tile>& tiles) {
-  std::vector<std::pair<FilePlace, size_t>> order;  // with the place in tiles
-  order.reserve(tiles.size());
-  for (const Tile& tile : tiles) order.emplace_back(first_source(program, tile), order.size());
-  std::sort(order.begin(), order.end());
-  std::vector<Tile> sorted;
-  sorted.reserve(tiles.size());
-  for (const auto& [place, i] : order) sorted.push_back(std::move(tiles[i]));
-  tiles = std::move(sorted);
-}
-
 RunStatistics load_spaces(const Syscalls& calls, const CopyProgram& program,
                           std::span<const std::span<std::byte>> spaces,
                           std::span<const Placement> placements, const LoadOptions& options) {
@@ -89,24 +64,46 @@ RunStatistics load_spaces(const Syscalls& calls, const CopyProgram& program,
   return execute(calls, program, tiles, 0, limits, sink, options.run);
 }
 
+/// The targets one after another, aligned.
+struct OneSpace {
+  std::vector<Placement> placements;
+  int64_t size_bytes = 0;
+};
+
+OneSpace in_one_space(const CopyProgram& program) {
+  OneSpace space;
+  space.placements.reserve(program.targets().size());
+  for (const ProgramTarget& target : program.targets()) {
+    space.placements.push_back({0, space.size_bytes});
+    space.size_bytes = round_up(space.size_bytes + target.size_bytes, kTensorAlignmentBytes);
+  }
+  return space;
+}
+
 }  // namespace
 
-LoadedTensors load(const Syscalls& calls, const CopyProgram& program, const LoadOptions& options) {
-  std::vector<Placement> placements;
-  int64_t end = 0;
-  for (const ProgramTarget& target : program.targets()) {
-    placements.push_back({0, end});
-    end = round_up(end + target.size_bytes, kTensorAlignmentBytes);
-  }
-  LoadedTensors result{Arena(end), {}, {}, {}};
-  for (size_t i = 0; i < placements.size(); ++i) {
+LoadedTensors allocate(const CopyProgram& program) {
+  const OneSpace space = in_one_space(program);
+  LoadedTensors result{Arena(space.size_bytes), {}, {}, {}};
+  for (size_t i = 0; i < space.placements.size(); ++i) {
     result.tensors.push_back(
-        result.arena.bytes().subspan(static_cast<size_t>(placements[i].offset_bytes),
+        result.arena.bytes().subspan(static_cast<size_t>(space.placements[i].offset_bytes),
                                      static_cast<size_t>(program.targets()[i].size_bytes)));
   }
-  const std::span<std::byte> space = result.arena.bytes();
-  result.statistics = load_spaces(calls, program, {&space, 1}, placements, options);
-  result.findings = cast_findings(program, result.statistics);
+  return result;
+}
+
+void fill(const Syscalls& calls, const CopyProgram& program, LoadedTensors& tensors,
+          const LoadOptions& options) {
+  const std::span<std::byte> space = tensors.arena.bytes();
+  tensors.statistics =
+      load_spaces(calls, program, {&space, 1}, in_one_space(program).placements, options);
+  tensors.findings = cast_findings(program, tensors.statistics);
+}
+
+LoadedTensors load(const Syscalls& calls, const CopyProgram& program, const LoadOptions& options) {
+  LoadedTensors result = allocate(program);
+  fill(calls, program, result, options);
   return result;
 }
 

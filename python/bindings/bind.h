@@ -1,0 +1,27 @@
+// The parts of weightloom._core, one function per source file.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace weightloom::python {
+
+/// Finding; weightloom::Error becomes the exceptions of weightloom._errors.
+void bind_errors(nanobind::module_& module);
+/// Tensor: memory with a dtype and a shape.
+void bind_tensor(nanobind::module_& module);
+/// Checkpoint and TensorInfo: what stands in files, or in memory as if it did.
+void bind_checkpoint(nanobind::module_& module);
+/// read_box: a tensor, or a part of one.
+void bind_boxes(nanobind::module_& module);
+/// Expected: what a runtime has places for.
+void bind_expected(nanobind::module_& module);
+/// Layout, OperationContext: what operations that are written in Python work on.
+void bind_layouts(nanobind::module_& module);
+/// Registry: mappings by name; KeyRenamer.
+void bind_registry(nanobind::module_& module);
+/// Selection, verify, diff, and their reports.
+void bind_verify(nanobind::module_& module);
+/// Plan: a conversion, and the ways to run it.
+void bind_plan(nanobind::module_& module);
+
+}  // namespace weightloom::python
