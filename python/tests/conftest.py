@@ -15,7 +15,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # What the exporters are made of is tested from where it stands.
-sys.path[:0] = [str(REPOSITORY / "tools"), str(REPOSITORY / "python" / "weightloom")]
+sys.path.insert(0, str(REPOSITORY / "tools"))
 
 
 @dataclass(frozen=True)
