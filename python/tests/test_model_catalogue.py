@@ -82,7 +82,9 @@ def build(name: str) -> PreTrainedModel:
     return tiny_configs.on_meta(model_class, type(model.config).from_dict(config_json(model)))
 
 
-def walk_of_transformers(model: PreTrainedModel, patch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+def walk_of_transformers(
+    model: PreTrainedModel, patch: pytest.MonkeyPatch
+) -> list[tuple[str, str]]:
     """Scope and registry key of each list that Transformers takes, in order."""
     taken: list[tuple[list[Any], str]] = []
     original = conversion_mapping.get_checkpoint_conversion_mapping
@@ -151,7 +153,9 @@ def test_every_class_that_an_entry_names_has_an_entry() -> None:
 
 def test_every_registered_class_and_auto_class_has_an_entry() -> None:
     known = set(tiny_configs.model_classes())
-    wanted = {key for key in REGISTERED if key in known} | set(CATALOGUE["auto"]["AutoModel"].values())
+    wanted = {key for key in REGISTERED if key in known} | set(
+        CATALOGUE["auto"]["AutoModel"].values()
+    )
     assert wanted - set(CATALOGUE["classes"]) == set()
 
 
