@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import tiny_configs
 from model_walk import Json, walk
-from transformers import PreTrainedModel, conversion_mapping
+from transformers import PreTrainedConfig, PreTrainedModel, conversion_mapping
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE: Json = json.loads((ROOT / "mappings" / "models.json").read_text(encoding="utf-8"))
@@ -78,8 +78,18 @@ def build(name: str) -> PreTrainedModel:
             pytest.skip(f"needs {failure.package}")
         assert name in ONLY_INSIDE
         pytest.skip("it is built by other models only")
-    # A config is what its config.json makes of it: some are of another type before they are saved.
-    return tiny_configs.on_meta(model_class, type(model.config).from_dict(config_json(model)))
+    return tiny_configs.on_meta(model_class, reloaded(model.config))
+
+
+def reloaded(config: PreTrainedConfig) -> PreTrainedConfig:
+    """The config as its config.json makes it: some are of another type before they are saved.
+
+    A few refuse what they have written (Mamba's, whose limit is infinite): those stay as they are.
+    """
+    try:
+        return type(config).from_dict(json.loads(config.to_json_string()))
+    except Exception:
+        return config
 
 
 def walk_of_transformers(
