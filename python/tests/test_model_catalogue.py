@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import model_catalogue
 import pytest
 import tiny_configs
 from model_walk import Json, walk
@@ -17,6 +18,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, conversion_mapping
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE: Json = json.loads((ROOT / "mappings" / "models.json").read_text(encoding="utf-8"))
+ALL_CLASSES = bool(os.environ.get("WEIGHTLOOM_ALL_CLASSES"))
 REGISTERED = set(conversion_mapping._build_checkpoint_conversion_mapping())
 # A plain one, one of each kind of composite, and those where the walk goes its own ways.
 CHOSEN = [
@@ -59,7 +61,7 @@ ONLY_INSIDE = {
 def class_names() -> list[str]:
     """The classes to compare."""
     every = sorted(CATALOGUE["classes"])
-    if os.environ.get("WEIGHTLOOM_ALL_CLASSES"):
+    if ALL_CLASSES:
         return every
     return sorted({*every[::25], *(name for name in CHOSEN if name in CATALOGUE["classes"])})
 
@@ -151,6 +153,16 @@ def test_every_name_of_a_state_dict_is_composed_from_the_catalogue(name: str) ->
     model = build(name)
     names = {starred(each) for each in model.state_dict()}
     assert names <= composed_names(name)
+
+
+@pytest.mark.parametrize("name", class_names()[:: 1 if ALL_CLASSES else 4])
+def test_an_entry_is_what_the_installed_transformers_makes(name: str) -> None:
+    build(name)  # or skip
+    made = model_catalogue.entries_of(name)[name]
+    shipped = dict(CATALOGUE["classes"][name])
+    names = set(made.pop("names", []))
+    assert names <= set(shipped.pop("names", []))
+    assert made == shipped, "run tools/export_transformers.py"
 
 
 def test_every_class_that_an_entry_names_has_an_entry() -> None:
