@@ -34,8 +34,7 @@ class Registry {
   const Mapping* find(std::string_view name) const;
   /// The mapping of a model: that of its class, else that of its model_type; null if neither is
   /// known. Source: the specification's look-up rule.
-  const Mapping* find_for(std::string_view architecture,
-                          std::string_view model_type) const;
+  const Mapping* find_for(std::string_view architecture, std::string_view model_type) const;
   /// True if there is a mapping of that name or alias, without a look into it.
   bool contains(std::string_view name) const noexcept { return mappings_.contains(name); }
   /// True for a name or alias that was added, by whomever the registry belongs to: code of one's
