@@ -5,10 +5,10 @@
     python tools/export_transformers.py --check           # compares; exits 1 with a diff
     python tools/export_transformers.py --check --only mappings
 
-`mappings/NAME.json` holds one distinct list of transforms, with the other names that are registered for
-it as aliases; `mappings/models.json` holds the model classes (docs/mappings.md). A class that needs a
-package that is not installed keeps the entry that it has; its name is printed. timm, scipy and pillow
-are needed to make every entry anew.
+`mappings/NAME.json` holds one distinct list of transforms, with the other names that are registered
+for it as aliases; `mappings/models.json` holds the model classes (docs/mappings.md). A class that
+needs a package that is not installed keeps the entry that it has; its name is printed. timm,
+torchvision, torchaudio, scipy and pillow are needed to make every entry anew.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def registered() -> dict[str, list[Any]]:
 def in_pairs(form: dict[str, Any]) -> list[dict[str, Any]]:
     """A renaming of several sources to one target as one of each, so that each has a way back.
 
-    Only where that says the same: all sources stand at the begin of a name, and what one has renamed
-    is no source of another.
+    Only where that says the same: all sources stand at the begin of a name, and what one has
+    renamed is no source of another.
     """
     sources, targets = form.get("source_patterns", []), form.get("target_patterns", [])
     if form["type"] != "WeightRenaming" or len(targets) != 1 or len(sources) < 2:

@@ -1,8 +1,8 @@
 """What Weightloom has to know of the model classes of Transformers, read off models on meta.
 
-For each class: the sub-models that it holds, where their configs stand, which weights are tied, what
-a cast leaves alone, what a report leaves out, and the names of its tensors. `mappings/models.json` is
-made of this by export_transformers.py; docs/mappings.md describes its form.
+For each class: the sub-models that it holds, where their configs stand, which weights are tied,
+what a cast leaves alone, what a report leaves out, and the names of its tensors.
+`mappings/models.json` is made of this by export_transformers.py; docs/mappings.md describes it.
 """
 
 from __future__ import annotations
@@ -216,7 +216,8 @@ def describe(model: PreTrainedModel) -> dict[str, Any]:
 def entries_of(class_name: str) -> dict[str, dict[str, Any]]:
     """The entry of a class, and those of the classes of its sub-models as they are there.
 
-    An entry that no small config builds says `"tree": false`, and `"lacks": PACKAGE` if that is why.
+    An entry that no small config builds says `"tree": false`, and `"lacks": PACKAGE` if that is
+    why.
     """
     model_class = tiny_configs.class_named(class_name)
     found: dict[str, dict[str, Any]] = {}
@@ -293,7 +294,9 @@ def add_other_submodels(
     names = set(known.get("names", []))
     for other in entry.get("submodels", []):
         if not any(same_model(other, each) for each in usual):
-            names |= {f"{other['path']}.{each}" for each in composed_names(entries, model_of(other))}
+            names |= {
+                f"{other['path']}.{each}" for each in composed_names(entries, model_of(other))
+            }
     if names:
         known["names"] = sorted(names)
 
@@ -319,7 +322,9 @@ def composed_names(entries: dict[str, dict[str, Any]], name: str) -> set[str]:
 
 def auto_tables(entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, str]]:
     """Class by model type, for each auto class that a sub-model is made by."""
-    used = {sub["auto"] for e in entries.values() for sub in e.get("submodels", []) if "auto" in sub}
+    used = {
+        sub["auto"] for e in entries.values() for sub in e.get("submodels", []) if "auto" in sub
+    }
     return {name: auto_table(name) for name in sorted(used | {"AutoModel"})}
 
 
@@ -331,5 +336,3 @@ def auto_table(name: str) -> dict[str, str]:
         model_type: classes if isinstance(classes, str) else classes[0]
         for model_type, classes in sorted(mapping.items())
     }
-
-
