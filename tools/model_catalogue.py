@@ -8,6 +8,7 @@ made of this by export_transformers.py; docs/mappings.md describes its form.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -36,12 +37,18 @@ OPTIONAL = re.compile("bias|norm|pool|mask_token|learned|proj|conv|tie_word")
 
 def mark_configs(config: PreTrainedConfig, place: str = "") -> None:
     """Leaves on each config the path of attributes that leads to it; copies keep the mark."""
-    setattr(config, PLACE, place)
-    declared = list(getattr(config, "sub_configs", None) or {})
-    for name in [*declared, *vars(config)]:
-        sub = getattr(config, name, None) if isinstance(name, str) else None
+    fields = vars(config)
+    fields[PLACE] = place
+    declared = [name for name in getattr(config, "sub_configs", None) or {} if name in fields]
+    for name in [*declared, *list(fields)]:
+        sub = fields[name]
         if isinstance(sub, PreTrainedConfig) and PLACE not in vars(sub):
             mark_configs(sub, f"{place}.{name}" if place else name)
+
+
+def place_of(config: PreTrainedConfig) -> str | None:
+    """The path that `mark_configs` left; None on a config that a model made for itself."""
+    return vars(config).get(PLACE)
 
 
 @contextlib.contextmanager
@@ -74,7 +81,7 @@ def noting_auto(original: Any) -> Any:
 
     def from_config(cls: type, config: PreTrainedConfig, **kwargs: Any) -> PreTrainedModel:
         model = original(cls, config, **kwargs)
-        setattr(model, AUTO, (cls.__name__, getattr(config, PLACE, None), config.model_type))
+        setattr(model, AUTO, (cls.__name__, place_of(config), config.model_type))
         return model
 
     return classmethod(from_config)
@@ -120,20 +127,27 @@ def relative_place(place: str | None, parent: str) -> str:
 
 
 def describe_submodel(path: str, sub: PreTrainedModel, parent: PreTrainedModel) -> dict[str, str]:
-    """The entry of one sub-model."""
-    place = getattr(parent.config, PLACE, "") or ""
-    auto, at, model_type = getattr(sub, AUTO, ("", None, ""))
+    """The entry of one sub-model.
+
+    A config that a model made for itself may be of another class than its model_type says: the
+    model's class is then fixed, as far as config.json is concerned.
+    """
+    auto, place, model_type = getattr(sub, AUTO, ("", None, ""))
     entry = {"path": starred(path)}
+    if auto and auto_table(auto).get(model_type) != type(sub).__name__:
+        auto = ""
     if auto:
         entry["auto"] = auto
-        config = relative_place(at, place)
+        implied = ""
     else:
         entry["class"] = type(sub).__name__
-        model_type = sub.config.model_type
-        config = relative_place(getattr(sub.config, PLACE, None), place)
-    if config:
+        place, model_type = place_of(sub.config), sub.config.model_type
+        implied = type(sub).config_class.model_type
+    if config := relative_place(place, place_of(parent.config) or ""):
         entry["config"] = config
-    if auto or model_type != type(sub).config_class.model_type:
+    elif not auto:
+        implied = parent.config.model_type
+    if model_type != implied:
         entry["model_type"] = model_type
     return entry
 
@@ -249,7 +263,45 @@ def merged(found: dict[str, dict[str, dict[str, Any]]]) -> dict[str, dict[str, A
             if not entries.get(name, entry).get("tree", True):
                 entries[name] = dict(entry)
             add(entries, name, entry)
+    for owner in sorted(found):
+        for name, entry in found[owner].items():
+            add_other_submodels(entries, name, entry)
     return entries
+
+
+def add_other_submodels(
+    entries: dict[str, dict[str, Any]], name: str, entry: dict[str, Any]
+) -> None:
+    """Adds the names of sub-models that a class only has inside of some others, as its own."""
+    known = entries[name]
+    if not known.get("tree", True):
+        return
+    usual = known.get("submodels", [])
+    names = set(known.get("names", []))
+    for other in entry.get("submodels", []):
+        if not any(same_model(other, each) for each in usual):
+            names |= {f"{other['path']}.{each}" for each in composed_names(entries, model_of(other))}
+    if names:
+        known["names"] = sorted(names)
+
+
+def same_model(one: dict[str, str], other: dict[str, str]) -> bool:
+    """True for the same model at the same path, or for one whose class the config chooses."""
+    return one["path"] == other["path"] and ("auto" in other or model_of(one) == model_of(other))
+
+
+def model_of(submodel: dict[str, str]) -> str:
+    """Class of a sub-model, as far as its entry tells."""
+    return submodel.get("class") or auto_table(submodel["auto"])[submodel["model_type"]]
+
+
+def composed_names(entries: dict[str, dict[str, Any]], name: str) -> set[str]:
+    """Templates of all names of a class, with those of its sub-models."""
+    entry = entries.get(name, {})
+    found = set(entry.get("names", []))
+    for sub in entry.get("submodels", []):
+        found |= {f"{sub['path']}.{each}" for each in composed_names(entries, model_of(sub))}
+    return found
 
 
 def auto_tables(entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, str]]:
@@ -258,6 +310,7 @@ def auto_tables(entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, str]]
     return {name: auto_table(name) for name in sorted(used | {"AutoModel"})}
 
 
+@functools.cache
 def auto_table(name: str) -> dict[str, str]:
     """Class by model type; of several classes, the first is what config.json does not overrule."""
     mapping = getattr(transformers, name)._model_mapping._model_mapping

@@ -168,10 +168,11 @@ TEST(CheckedTranspose, DoesNotGuessOfSquares) {
               HasSubstr("dims 0 and 1 of [2, 2] are equal"));
 }
 
-TEST(CheckedTranspose, HasNoWayBackWithoutARecord) {
+TEST(CheckedTranspose, BackwardsStaysAsTheModelHasIt) {
   const auto back = make_checked_transpose(0, 1, {2, 3})->reverse();
-  EXPECT_THAT(Operation(back).refusal({counting({2, 3})}, "operation_refused"),
-              HasSubstr("is known by its record alone"));
+  EXPECT_THAT(Operation(back).on({counting({2, 3})}), ElementsAre(counting({2, 3})));
+  EXPECT_THAT(Operation(back).refusal({counting({3, 2})}, "shape_mismatch"),
+              HasSubstr("[3, 2] is not [2, 3]"));
   EXPECT_EQ(back->reverse()->to_json(), make_checked_transpose(0, 1, {2, 3})->to_json());
 }
 
@@ -209,7 +210,9 @@ TEST(PermuteForRope, ReadsTheNumberOfHeadsWhereItIsDeclared) {
   Operation rope(make_permute_for_rope({.num_heads = "heads", .subconfig_key = "vision"}));
   rope.config(R"({"heads": 2, "vision": {"heads": 1}})");
   EXPECT_THAT(rope.on({counting({4})}), ElementsAre(Array{{4}, {0, 2, 1, 3}}));
-  rope.config(R"({"heads": 2})");
+  rope.config(R"({"heads": 1})");  // of the vision model alone
+  EXPECT_THAT(rope.on({counting({4})}), ElementsAre(Array{{4}, {0, 2, 1, 3}}));
+  rope.config(R"({"heads": 2, "text_config": {"heads": 2}})");
   EXPECT_THAT(rope.refusal({counting({4})}, "operation_refused"),
               HasSubstr("no number of heads under 'vision.heads'"));
 }
