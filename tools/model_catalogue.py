@@ -175,6 +175,7 @@ def facts_of_class(model_class: type[PreTrainedModel]) -> dict[str, Any]:
         "model_type": model_class.config_class.model_type,
         "base_model_prefix": model_class.base_model_prefix,
         "tied": tied_of(model_class),
+        "tie_word_embeddings": ties_by_default(model_class, tied_of(model_class)),
         **lists,
     }
 
@@ -185,6 +186,16 @@ def tied_of(model: Any) -> dict[str, str]:
     return dict(tied) if isinstance(tied, dict) else {}
 
 
+def ties_by_default(model_class: type[PreTrainedModel], tied: dict[str, str]) -> bool | None:
+    """Whether a config that does not say so ties; None for a class that has nothing to tie."""
+    if not tied:
+        return None
+    try:
+        return bool(getattr(model_class.config_class(), "tie_word_embeddings", False))
+    except Exception:  # a config that has no default, or checks its fields against one another
+        return bool(getattr(model_class.config_class, "tie_word_embeddings", False))
+
+
 def without_empty(entry: dict[str, Any]) -> dict[str, Any]:
     """The entry without empty lists and texts."""
     return {key: value for key, value in entry.items() if value or value is False}
@@ -193,7 +204,9 @@ def without_empty(entry: dict[str, Any]) -> dict[str, Any]:
 def describe(model: PreTrainedModel) -> dict[str, Any]:
     """The entry of a class, of a model built under `recording`."""
     facts = facts_of_class(type(model))
-    facts |= vars(model).get(OWN, {}) | {"tied": tied_of(model)}
+    tied = tied_of(model)
+    ties = ties_by_default(type(model), tied)
+    facts |= vars(model).get(OWN, {}) | {"tied": tied, "tie_word_embeddings": ties}
     prefix = {key: facts.pop(key) for key in ("model_type", "base_model_prefix")}
     return without_empty(
         {**prefix, "submodels": submodels_of(model), **facts, "names": own_names(model)}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import tiny_configs
 import torch
-from _transformers_rules import (
+from weightloom._transformers_rules import (
     UntranslatableTransform,
     mapping_text,
     mapping_to_json,
