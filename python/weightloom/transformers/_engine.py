@@ -1,0 +1,206 @@
+"""The one place that calls the core: a checkpoint, a plan for a model, its tensors."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import weightloom
+from transformers.modeling_utils import str_to_torch_dtype
+from weightloom import _core
+
+from . import _refusals
+from ._rules import ModelRules
+from ._wanted import Wanted
+
+_NAMES = {dtype: name for name, dtype in str_to_torch_dtype.items()}
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """As safetensors spells it: ``"BF16"``."""
+    if dtype not in _NAMES:
+        raise _refusals.unsupported(f"tensors of {dtype}, which safetensors does not have")
+    return _NAMES[dtype]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A checkpoint whose headers are read."""
+
+    checkpoint: Any
+
+    @property
+    def path(self) -> str:
+        """As messages name it."""
+        return self.checkpoint.path
+
+    @property
+    def files(self) -> list[str]:
+        """Paths of its safetensors files."""
+        return [os.path.join(self.checkpoint.folder, name) for name in self.checkpoint.files]
+
+    def names(self) -> list[str]:
+        """Of its tensors."""
+        return self.checkpoint.keys()
+
+
+def open_path(path: str) -> Source:
+    """What stands at a path."""
+    return Source(weightloom.open(path))
+
+
+def open_checkpoint(files: list[str], sharded_metadata: dict[str, Any] | None) -> Source:
+    """The checkpoint that files make, which Transformers resolved.
+
+    Raises
+    ------
+    weightloom.Error
+        With code ``unsupported`` if no index holds them together; and what reading headers raises.
+    """
+    if len(files) == 1:
+        return open_path(files[0])
+    return open_path(_index_of(files, sharded_metadata))
+
+
+def _index_of(files: list[str], sharded_metadata: dict[str, Any] | None) -> str:
+    """The index beside the files that names exactly them."""
+    names = {Path(file).name for file in files}
+    folder = Path(files[0]).parent
+    for index in sorted(folder.glob("*.index*.json")):
+        if _shards_of(index) == names:
+            return str(index)
+    raise _refusals.unsupported(
+        f"several files without an index that names exactly them ({', '.join(sorted(names))})"
+    )
+
+
+def _shards_of(index: Path) -> set[str]:
+    weight_map = json.loads(index.read_text(encoding="utf-8")).get("weight_map", {})
+    return set(weight_map.values())
+
+
+@dataclass(frozen=True)
+class Run:
+    """How to move bytes."""
+
+    threads: int | None = None
+    memory_budget: int | str | None = None
+    progress: Any = None
+
+    def options(self) -> dict[str, Any]:
+        """As the core takes them."""
+        return {
+            "threads": self.threads,
+            "memory_budget": self.memory_budget,
+            "progress": self.progress,
+        }
+
+
+class LoadPlan:
+    """What a checkpoint gives a model, planned from headers."""
+
+    def __init__(self, plan: Any) -> None:
+        plan.raise_if_refused()
+        self._plan = plan
+        self.targets = plan.targets
+        self.fired: list[int] = plan.fired
+
+    def verbatim_of(self, name: str) -> str | None:
+        """The stored tensor that a target is, unchanged but for its name."""
+        return self._plan.verbatim_of(name)
+
+    def load(self, names: list[str], run: Run) -> Iterator[tuple[str, torch.Tensor]]:
+        """The tensors of these names, all in one arena."""
+        tensors, _ = self._only(names).load(framework="torch", **run.options())
+        yield from tensors.items()
+
+    def stream(self, names: list[str], run: Run) -> Iterator[tuple[str, torch.Tensor]]:
+        """The tensors of these names, each as it is complete."""
+        yield from self._only(names).stream(framework="torch", **run.options())
+
+    def _only(self, names: list[str]) -> Any:
+        return self._plan if len(names) == len(self.targets) else self._plan.only(names)
+
+
+def plan_load(
+    source: Source,
+    mapping: str,
+    wanted: dict[str, Wanted],
+    *,
+    base_model_prefix: str,
+    threads: int | None,
+) -> LoadPlan:
+    """Plans what the model wants; targets that it does not want are among the plan's all the same.
+
+    Raises
+    ------
+    weightloom.PlanError
+        With all findings, if the mapping cannot be applied whole.
+    """
+    expected = [(name, dtype_name(w.dtype), list(w.shape)) for name, w in wanted.items()]
+    plan = _core.plan(
+        source.checkpoint,
+        mapping=mapping,
+        from_="hub",
+        to="runtime",
+        lenient=True,
+        threads=threads or _core.default_threads(),
+    )
+    return LoadPlan(plan)
+
+
+class SavePlan:
+    """The stored tensors that a model's become, planned; nothing is written yet."""
+
+    def __init__(self, plan: Any) -> None:
+        plan.raise_if_refused()
+        self._plan = plan
+        self.targets = plan.targets
+
+    def write(self, file: Path, names: list[str], run: Run) -> None:
+        """Makes one file of the tensors of these names, in one step."""
+        part = self._plan if len(names) == len(self.targets) else self._plan.only(names)
+        part.convert(str(file), overwrite=True, **run.options())
+
+
+METADATA = [("format", "pt")]
+RECORD = "weightloom.json"
+
+
+def plan_save(
+    tensors: dict[str, torch.Tensor], rules: ModelRules, threads: int | None
+) -> SavePlan:
+    """Plans the way back of the rules, from where the tensors lie.
+
+    Raises
+    ------
+    weightloom.PlanError
+        If the rules do not lead back, each tensor named.
+    """
+    workers = threads or _core.default_threads()
+    held = [_held(name, tensor) for name, tensor in tensors.items()]
+    if not rules.forms:
+        plain = _core.in_memory(held, METADATA, [])
+        return SavePlan(_core.plan(plain, mapping="none", to="same", threads=workers))
+    record = _record(rules.text, workers)
+    source = _core.in_memory(held, METADATA, [(RECORD, record)])
+    return SavePlan(_core.plan(source, from_="runtime", to="hub", threads=workers))
+
+
+def _held(name: str, tensor: torch.Tensor) -> tuple[str, str, list[int], Any]:
+    """A tensor as the core borrows it."""
+    flat = tensor.reshape(-1).view(torch.uint8)
+    return (name, dtype_name(tensor.dtype), list(tensor.shape), flat)
+
+
+def _record(mapping: str, threads: int) -> str:
+    """The record of a load in which every rule fired, in the core's own words."""
+    empty = _core.in_memory([], METADATA, [])
+    record = json.loads(_core.plan(empty, mapping=mapping, to="same", threads=threads).record)
+    places = range(len(record["mapping"]["transforms"]))
+    return json.dumps({**record, "layout": "runtime", "fired": list(places)})
