@@ -101,7 +101,6 @@ class _Load:
             self._rules.text,
             self._wanted,
             base_model_prefix=self._model.base_model_prefix,
-            skip=by_value,
             threads=self._request.workers,
         )
 
@@ -159,9 +158,8 @@ class _Load:
 
     def _remember(self, plan: _engine.LoadPlan) -> None:
         """Saving reverses the transforms that fired, and no others; an adapter's are not saved."""
-        for transform, fired in zip(self._rules.transforms, plan.fired, strict=True):
-            if fired:
-                transform._was_used = True
+        for place in plan.fired:
+            self._rules.transforms[place]._was_used = True
         if not self._request.adapter:
             used = [t for t in self._config.weight_mapping or [] if t.was_used()]
             self._model._weight_conversions = used
