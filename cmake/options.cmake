@@ -40,7 +40,9 @@ endif()
 # Header-only packages are needed to build only. What the library links is found by
 # weightloom_links, because who links the static library must find it too: see cmake/install.cmake.
 find_package(nlohmann_json REQUIRED)
-find_package(CLI11 REQUIRED)
+if(NOT WEIGHTLOOM_PYTHON)
+  find_package(CLI11 REQUIRED)
+endif()
 find_package(PkgConfig REQUIRED)
 weightloom_links(Threads TARGET Threads::Threads FLAGS -pthread)
 weightloom_links(fmt TARGET fmt::fmt MODULE fmt)

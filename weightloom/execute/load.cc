@@ -89,24 +89,46 @@ RunStatistics load_spaces(const Syscalls& calls, const CopyProgram& program,
   return execute(calls, program, tiles, 0, limits, sink, options.run);
 }
 
+/// The targets one after another, aligned.
+struct OneSpace {
+  std::vector<Placement> placements;
+  int64_t size_bytes = 0;
+};
+
+OneSpace in_one_space(const CopyProgram& program) {
+  OneSpace space;
+  space.placements.reserve(program.targets().size());
+  for (const ProgramTarget& target : program.targets()) {
+    space.placements.push_back({0, space.size_bytes});
+    space.size_bytes = round_up(space.size_bytes + target.size_bytes, kTensorAlignmentBytes);
+  }
+  return space;
+}
+
 }  // namespace
 
-LoadedTensors load(const Syscalls& calls, const CopyProgram& program, const LoadOptions& options) {
-  std::vector<Placement> placements;
-  int64_t end = 0;
-  for (const ProgramTarget& target : program.targets()) {
-    placements.push_back({0, end});
-    end = round_up(end + target.size_bytes, kTensorAlignmentBytes);
-  }
-  LoadedTensors result{Arena(end), {}, {}, {}};
-  for (size_t i = 0; i < placements.size(); ++i) {
+LoadedTensors allocate(const CopyProgram& program) {
+  const OneSpace space = in_one_space(program);
+  LoadedTensors result{Arena(space.size_bytes), {}, {}, {}};
+  for (size_t i = 0; i < space.placements.size(); ++i) {
     result.tensors.push_back(
-        result.arena.bytes().subspan(static_cast<size_t>(placements[i].offset_bytes),
+        result.arena.bytes().subspan(static_cast<size_t>(space.placements[i].offset_bytes),
                                      static_cast<size_t>(program.targets()[i].size_bytes)));
   }
-  const std::span<std::byte> space = result.arena.bytes();
-  result.statistics = load_spaces(calls, program, {&space, 1}, placements, options);
-  result.findings = cast_findings(program, result.statistics);
+  return result;
+}
+
+void fill(const Syscalls& calls, const CopyProgram& program, LoadedTensors& tensors,
+          const LoadOptions& options) {
+  const std::span<std::byte> space = tensors.arena.bytes();
+  tensors.statistics =
+      load_spaces(calls, program, {&space, 1}, in_one_space(program).placements, options);
+  tensors.findings = cast_findings(program, tensors.statistics);
+}
+
+LoadedTensors load(const Syscalls& calls, const CopyProgram& program, const LoadOptions& options) {
+  LoadedTensors result = allocate(program);
+  fill(calls, program, result, options);
   return result;
 }
 

@@ -39,6 +39,15 @@ struct LoadedTensors {
 /// Errors: io, not_found, cancelled; nothing is left behind.
 LoadedTensors load(const Syscalls& calls, const CopyProgram& program, const LoadOptions& options);
 
+/// The memory that load() loads into, not filled yet, without statistics and findings: so that a
+/// target can be handed on as soon as it is complete.
+/// Errors: no_space.
+LoadedTensors allocate(const CopyProgram& program);
+/// Fills what allocate() gave for this program; load() is the two together.
+/// Errors: as load. After an error the contents are undefined.
+void fill(const Syscalls& calls, const CopyProgram& program, LoadedTensors& tensors,
+          const LoadOptions& options);
+
 /// Loads into the caller's buffers, one per target, each of exactly its size in bytes.
 /// cast_findings.h says in words what the statistics tell of casts.
 /// Errors: as load, and usage if a size disagrees. After an error the buffers' contents are

@@ -1,0 +1,17 @@
+// The parts of weightloom._core, one function per source file.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace weightloom::python {
+
+/// Finding; weightloom::Error becomes the exceptions of weightloom._errors.
+void bind_errors(nanobind::module_& module);
+/// Tensor: memory with a dtype and a shape.
+void bind_tensor(nanobind::module_& module);
+/// Checkpoint and TensorInfo: what stands in files, or in memory as if it did.
+void bind_checkpoint(nanobind::module_& module);
+/// Plan: a conversion, and the ways to run it.
+void bind_plan(nanobind::module_& module);
+
+}  // namespace weightloom::python

@@ -1,0 +1,39 @@
+#include "bind.h"
+#include "weightloom/base/dtype.h"
+#include "weightloom/execute/budget.h"
+#include "weightloom/version.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+namespace nb = nanobind;
+
+namespace weightloom::python {
+namespace {
+
+std::vector<std::string> dtype_names() {
+  std::vector<std::string> names;
+  for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(to_string(static_cast<DType>(i)));
+  return names;
+}
+
+}  // namespace
+}  // namespace weightloom::python
+
+NB_MODULE(_core, module) {
+  using namespace weightloom;
+  using namespace weightloom::python;
+  module.doc() = "Weightloom's C++ library. Use the package weightloom, which is documented.";
+  module.attr("__version__") = std::string(version());
+  module.attr("DTYPES") = dtype_names();
+  module.def(
+      "default_memory_budget", [] { return default_memory_budget(system_calls()); },
+      "Bytes of working memory that a run takes when the caller does not say.");
+  module.def("default_threads", &default_threads,
+             "Threads that a run takes when the caller does not say.");
+  bind_errors(module);
+  bind_tensor(module);
+  bind_checkpoint(module);
+  bind_plan(module);
+}

@@ -1,0 +1,118 @@
+"""What Weightloom raises. Every class is an `Error` and also the built-in kind that fits."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._core import Finding
+
+
+class Error(Exception):
+    """What ends an operation of Weightloom.
+
+    Attributes
+    ----------
+    code : str
+        What kind of failure, as the command's ``--json`` says it: ``"plan"``, ``"not_found"``, …
+    next_step : str
+        What can be done about it; empty where the message says all.
+    findings : list of Finding
+        All that was found wrong.
+    """
+
+    code: str = "unsupported"
+    next_step: str = ""
+    findings: Sequence[Finding] = ()
+    message: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.message}; next: {self.next_step}" if self.next_step else self.message
+
+
+class UsageError(Error, ValueError):
+    """An argument makes no sense."""
+
+
+class FormatError(Error, ValueError):
+    """A file is not what its format says."""
+
+
+class CheckpointError(Error, ValueError):
+    """Files are well formed but do not make one checkpoint."""
+
+
+class MappingError(Error, ValueError):
+    """A mapping is wrong or unknown."""
+
+
+class PlanError(Error, ValueError):
+    """A conversion is refused; `findings` says all of why."""
+
+
+class NotFoundError(Error, FileNotFoundError):
+    """A path does not exist."""
+
+
+class ExistsError(Error, FileExistsError):
+    """The destination exists and may not be replaced."""
+
+
+class AccessError(Error, PermissionError):
+    """The system refused access."""
+
+
+class NoSpaceError(Error, OSError):
+    """Disk, quota or memory are too small."""
+
+
+class InputOutputError(Error, OSError):
+    """The system failed a read or write."""
+
+
+class CancelledError(Error):
+    """The caller asked to stop."""
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """Well formed, but outside what this release does."""
+
+
+class UnknownTensorError(Error, KeyError):
+    """A checkpoint has no tensor of that name."""
+
+
+_CLASSES: dict[str, tuple[type[Error], int]] = {
+    "usage": (UsageError, 0),
+    "format": (FormatError, 0),
+    "checkpoint": (CheckpointError, 0),
+    "mapping": (MappingError, 0),
+    "plan": (PlanError, 0),
+    "not_found": (NotFoundError, errno.ENOENT),
+    "exists": (ExistsError, errno.EEXIST),
+    "permission": (AccessError, errno.EACCES),
+    "no_space": (NoSpaceError, errno.ENOSPC),
+    "io": (InputOutputError, errno.EIO),
+    "cancelled": (CancelledError, 0),
+    "unsupported": (UnsupportedError, 0),
+}
+
+
+def error_of(code: str, message: str, next_step: str, findings: Sequence[Finding]) -> Error:
+    """The exception for an error of the library."""
+    kind, number = _CLASSES[code]
+    error = kind(message)
+    error.code, error.message, error.next_step = code, message, next_step
+    error.findings = list(findings)
+    if isinstance(error, OSError):
+        error.errno, error.strerror = number, message
+    return error
+
+
+def unknown_tensor(name: str, path: str) -> UnknownTensorError:
+    """The exception for a name that a checkpoint does not have."""
+    error = UnknownTensorError(name)
+    error.code, error.message = "not_found", f"{path}: there is no tensor '{name}'"
+    return error
