@@ -36,4 +36,5 @@ NB_MODULE(_core, module) {
   bind_tensor(module);
   bind_checkpoint(module);
   bind_plan(module);
+  bind_plan_parts(module);
 }
