@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,30 +101,50 @@ class Run:
         }
 
 
+@dataclass(frozen=True)
+class Target:
+    """A tensor that a plan makes for a model."""
+
+    name: str  # as the model has it
+    dtype: str
+    shape: tuple[int, ...]
+
+
 class LoadPlan:
     """What a checkpoint gives a model, planned from headers."""
 
-    def __init__(self, plan: Any) -> None:
+    def __init__(self, plan: Any, name_in_model: Callable[[str], str]) -> None:
         plan.raise_if_refused()
         self._plan = plan
-        self.targets = plan.targets
         self.fired: list[int] = plan.fired
+        self.targets: list[Target] = []
+        self._name_there: dict[str, str] = {}
+        for target in plan.targets:
+            name = name_in_model(target.name)
+            if self._name_there.setdefault(name, target.name) != target.name:
+                raise _refusals.two_for_one(name, self._name_there[name], target.name)
+            self.targets.append(Target(name, target.dtype, target.shape))
 
     def verbatim_of(self, name: str) -> str | None:
         """The stored tensor that a target is, unchanged but for its name."""
-        return self._plan.verbatim_of(name)
+        return self._plan.verbatim_of(self._name_there[name])
 
     def load(self, names: list[str], run: Run) -> Iterator[tuple[str, torch.Tensor]]:
         """The tensors of these names, all in one arena."""
         tensors, _ = self._only(names).load(framework="torch", **run.options())
-        yield from tensors.items()
+        for name in names:
+            yield name, tensors[self._name_there[name]]
 
     def stream(self, names: list[str], run: Run) -> Iterator[tuple[str, torch.Tensor]]:
         """The tensors of these names, each as it is complete."""
-        yield from self._only(names).stream(framework="torch", **run.options())
+        name_here = {self._name_there[name]: name for name in names}
+        for name, tensor in self._only(names).stream(framework="torch", **run.options()):
+            yield name_here[name], tensor
 
     def _only(self, names: list[str]) -> Any:
-        return self._plan if len(names) == len(self.targets) else self._plan.only(names)
+        if len(names) == len(self.targets):
+            return self._plan
+        return self._plan.only([self._name_there[name] for name in names])
 
 
 def plan_load(
@@ -142,7 +162,6 @@ def plan_load(
     weightloom.PlanError
         With all findings, if the mapping cannot be applied whole.
     """
-    expected = [(name, dtype_name(w.dtype), list(w.shape)) for name, w in wanted.items()]
     plan = _core.plan(
         source.checkpoint,
         mapping=mapping,
@@ -151,7 +170,20 @@ def plan_load(
         lenient=True,
         threads=threads or _core.default_threads(),
     )
-    return LoadPlan(plan)
+    return LoadPlan(plan, _prefixed(wanted, base_model_prefix))
+
+
+def _prefixed(wanted: dict[str, Wanted], prefix: str) -> Callable[[str], str]:
+    """A base model's names in a head model, and the other way round: as Transformers finds them."""
+
+    def name_in_model(name: str) -> str:
+        rest = name[len(prefix) + 1 :]
+        if prefix and name.startswith(prefix + ".") and rest in wanted:
+            return rest
+        longer = f"{prefix}.{name}"
+        return longer if prefix and longer in wanted else name
+
+    return name_in_model
 
 
 class SavePlan:
