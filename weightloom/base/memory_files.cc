@@ -196,7 +196,9 @@ class MemoryFiles::Seam final : public ForwardingSyscalls {
     }
   }
 
-  bool is_ours(int fd) const noexcept { return fd >= first_; }
+  bool is_ours(int fd) const noexcept {
+    return fd >= first_ && fd < first_ + static_cast<int>(files_.size());
+  }
   const Bytes& file(int fd) const { return files_[static_cast<size_t>(fd - first_)]; }
   /// A file of ours, or a folder that is nowhere else.
   bool is_here(const std::string& path) const {

@@ -11,6 +11,7 @@
 #include "weightloom/base/error.h"
 #include "weightloom/execute/cast_findings.h"
 #include "weightloom/execute/executor.h"
+#include "weightloom/execute/source_order_internal.h"
 #include "weightloom/plan/schedule.h"
 
 namespace weightloom {
@@ -52,32 +53,6 @@ class MemorySink : public TileSink {
   std::mutex mutex_;
   std::vector<int64_t> missing_;
 };
-
-using FilePlace = std::pair<int32_t, int64_t>;  // file, offset
-
-/// Where the first byte of a tile lies in the source files: tiles are made in file order.
-FilePlace first_source(const CopyProgram& program, const Tile& tile) {
-  const Piece& piece = tile.pieces.front();
-  const auto& target = program.targets()[static_cast<size_t>(piece.target)];
-  for (const Region& region :
-       clip_target(target, piece.begin_bytes, std::min(piece.begin_bytes + 1, piece.end_bytes))) {
-    if (region.is_pad()) break;
-    const auto& source = program.sources()[static_cast<size_t>(region.source)];
-    return {source.file, source.offset_bytes + region.source_offset};
-  }
-  return {-1, 0};
-}
-
-void sort_by_source(const CopyProgram& program, std::vector<Tile>& tiles) {
-  std::vector<std::pair<FilePlace, size_t>> order;  // with the place in tiles
-  order.reserve(tiles.size());
-  for (const Tile& tile : tiles) order.emplace_back(first_source(program, tile), order.size());
-  std::sort(order.begin(), order.end());
-  std::vector<Tile> sorted;
-  sorted.reserve(tiles.size());
-  for (const auto& [place, i] : order) sorted.push_back(std::move(tiles[i]));
-  tiles = std::move(sorted);
-}
 
 RunStatistics load_spaces(const Syscalls& calls, const CopyProgram& program,
                           std::span<const std::span<std::byte>> spaces,

@@ -1,0 +1,93 @@
+#include <optional>
+#include <utility>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "plan_runs.h"
+#include "watch.h"
+#include "weightloom/execute/convert.h"
+
+namespace nb = nanobind;
+
+namespace weightloom::python {
+namespace {
+
+using Strings = std::vector<std::pair<std::string, std::string>>;
+
+OutputOptions output_options(std::optional<int64_t> max_shard_bytes,
+                             std::optional<std::string> layout_from, bool overwrite, bool resume,
+                             bool checksums) {
+  OutputOptions output;
+  output.max_shard_given = max_shard_bytes.has_value();
+  output.max_shard_bytes = max_shard_bytes.value_or(output.max_shard_bytes);
+  output.layout_from = std::move(layout_from);
+  output.overwrite = overwrite;
+  output.resume = resume;
+  output.checksums = checksums;
+  return output;
+}
+
+/// With other header metadata the files are none of the original's.
+Conversion with_metadata(Conversion conversion, const Strings& metadata) {
+  conversion.metadata = metadata;
+  conversion.original_files.clear();
+  conversion.original_index.reset();
+  conversion.kept_names.clear();
+  return conversion;
+}
+
+ConvertReport convert_plan(const PlanPtr& plan, const std::string& destination,
+                           std::optional<int64_t> max_shard_bytes,
+                           std::optional<std::string> layout_from, bool overwrite, bool resume,
+                           bool checksums, const std::optional<Strings>& metadata,
+                           std::optional<int> threads, std::optional<int64_t> memory_budget,
+                           nb::object progress) {
+  const PlanPtr planned =
+      metadata ? plan->with(with_metadata(plan->conversion(), *metadata)) : plan;
+  const OutputOptions output =
+      output_options(max_shard_bytes, std::move(layout_from), overwrite, resume, checksums);
+  Watch watch(threads, memory_budget, std::move(progress));
+  return watch.run([&] {
+    return convert(planned->calls(), planned->source().checkpoint(), planned->conversion(),
+                   planned->lenient(), destination, output, watch.options());
+  });
+}
+
+}  // namespace
+
+void bind_converts(nb::module_& module, nb::class_<Plan>& plan) {
+  nb::class_<ConvertReport>(module, "ConvertReport", "What a conversion did. Sizes are in bytes.")
+      .def_ro("files", &ConvertReport::files, "Safetensors files of the output, in order.")
+      .def_ro("files_written", &ConvertReport::files_written, "How many were written.")
+      .def_ro("files_linked", &ConvertReport::files_linked, "How many are the source's own.")
+      .def_ro("files_copied", &ConvertReport::files_copied, "How many the kernel copied.")
+      .def_ro("targets", &ConvertReport::targets, "Tensors of the output.")
+      .def_ro("target_bytes", &ConvertReport::target_bytes, "Size of these tensors.")
+      .def_ro("bytes_needed", &ConvertReport::bytes_needed, "Source bytes that reach a target.")
+      .def_ro("bytes_read", &ConvertReport::bytes_read, "Read for files that were written.")
+      .def_ro("bytes_written", &ConvertReport::bytes_written, "Of targets.")
+      .def_ro("peak_working_bytes", &ConvertReport::peak_working_bytes,
+              "Tiles and staging of all workers at once.")
+      .def_ro("resumed_bytes", &ConvertReport::resumed_bytes, "Made by an interrupted run.")
+      .def_ro("findings", &ConvertReport::findings, "All that is to be told.");
+  plan.def("convert", &convert_plan, nb::arg("destination"), nb::kw_only(),
+           nb::arg("max_shard_bytes") = nb::none(), nb::arg("layout_from") = nb::none(),
+           nb::arg("overwrite") = false, nb::arg("resume") = false, nb::arg("checksums") = false,
+           nb::arg("metadata") = nb::none(), nb::arg("threads") = nb::none(),
+           nb::arg("memory_budget") = nb::none(), nb::arg("progress") = nb::none(),
+           nb::sig("def convert(self, destination: str, *, max_shard_bytes: int | None = None, "
+                   "layout_from: str | None = None, overwrite: bool = False, resume: bool = False, "
+                   "checksums: bool = False, metadata: list[tuple[str, str]] | None = None, "
+                   "threads: int | None = None, memory_budget: int | None = None, progress: "
+                   "collections.abc.Callable[[int, int, str], object] | None = None) -> "
+                   "ConvertReport"),
+           "Runs the plan into a folder, or into a file that ends in .safetensors; durable, and in "
+           "one step: after any error the destination is as it was.");
+}
+
+}  // namespace weightloom::python
