@@ -92,13 +92,13 @@ class Run:
     memory_budget: int | str | None = None
     progress: Any = None
 
+    def quiet(self) -> dict[str, Any]:
+        """As the core takes them, where it tells of no progress."""
+        return {"threads": self.threads, "memory_budget": self.memory_budget}
+
     def options(self) -> dict[str, Any]:
         """As the core takes them."""
-        return {
-            "threads": self.threads,
-            "memory_budget": self.memory_budget,
-            "progress": self.progress,
-        }
+        return {**self.quiet(), "progress": self.progress}
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class LoadPlan:
     def stream(self, names: list[str], run: Run) -> Iterator[tuple[str, torch.Tensor]]:
         """The tensors of these names, each as it is complete."""
         name_here = {self._name_there[name]: name for name in names}
-        for name, tensor in self._only(names).stream(framework="torch", **run.options()):
+        for name, tensor in self._only(names).stream(framework="torch", **run.quiet()):
             yield name_here[name], tensor
 
     def _only(self, names: list[str]) -> Any:
@@ -197,7 +197,7 @@ class SavePlan:
     def write(self, file: Path, names: list[str], run: Run) -> None:
         """Makes one file of the tensors of these names, in one step."""
         part = self._plan if len(names) == len(self.targets) else self._plan.only(names)
-        part.convert(str(file), overwrite=True, **run.options())
+        part.convert(str(file), overwrite=True, metadata=METADATA, **run.options())
 
 
 METADATA = [("format", "pt")]
