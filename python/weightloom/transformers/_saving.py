@@ -121,8 +121,7 @@ def _value_operations_done(
     model: PreTrainedModel, tensors: dict[str, torch.Tensor], transforms: list[Any]
 ) -> tuple[dict[str, torch.Tensor], _rules.ModelRules]:
     """The rules that the core reverses; where it cannot, the tensors that Transformers makes."""
-    loaded = getattr(unwrap_model(model), "_weight_conversions", None) is not None
-    rules = _rules.translate(transforms, model, for_saving=not loaded)
+    rules = _rules.translate(transforms, model, for_saving=True)
     if not rules.untranslated:
         return tensors, rules
     made = core_model_loading.revert_weight_conversion(model, tensors)
