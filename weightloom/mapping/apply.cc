@@ -23,6 +23,7 @@ struct Product {
   NamedLayout tensor;
   size_t leaf = 0;
   std::optional<size_t> transform;  // the converter that made it
+  bool prefix_edited = false;       // its name is not what the converter's target says
 };
 
 /// True if some leaf is named like a companion.
@@ -35,12 +36,12 @@ bool may_have_companions(const Mapping& mapping, const std::vector<NamedLayout>&
 class Application {
  public:
   Application(const Mapping& mapping, std::vector<NamedLayout> leaves, const ModelConfig& config,
-              int threads, bool mixed_floats)
+              const ApplyOptions& options)
       : mapping_(mapping),
         leaves_(std::move(leaves)),
         config_(config),
-        mixed_floats_(mixed_floats),
-        collector_(collect(mapping, leaves_.size(), threads,
+        mixed_floats_(options.mixed_floats),
+        collector_(collect(mapping, options.runtime, leaves_.size(), options.threads,
                            [this](size_t leaf) { return std::string_view(leaves_[leaf].name); })),
         index_(leaves_),
         has_companions_(may_have_companions(mapping, leaves_)) {}
@@ -301,7 +302,8 @@ void Application::emit(const Group& group, ChainTensors made) {
       std::string text = name.enumerates() ? name.at_index(static_cast<int64_t>(i)) : name.text;
       products_.push_back({{text + made.suffix, made.dtype, std::move(slots[t].items[i])},
                            made.leaf,
-                           group.transform});
+                           group.transform,
+                           group.prefix_edited});
     }
   }
 }
@@ -329,7 +331,7 @@ void Application::undo_renames() {
 void Application::refuse_rewritten_products() {
   std::map<std::pair<size_t, size_t>, int64_t> rewritten;  // renaming, converter
   for (auto& product : products_) {
-    if (!product.transform) continue;
+    if (!product.transform || product.prefix_edited) continue;
     const auto renamed = collector_.rename(product.tensor.name, false);
     if (!renamed.last || renamed.name == product.tensor.name) continue;
     if (rewritten[{*renamed.last, *product.transform}]++ > 0) continue;
@@ -398,8 +400,8 @@ MappingResult Application::finish() {
 }  // namespace
 
 MappingResult apply_mapping(const Mapping& mapping, std::vector<NamedLayout> leaves,
-                            const ModelConfig& config, int threads, bool mixed_floats) {
-  return Application(mapping, std::move(leaves), config, threads, mixed_floats).run();
+                            const ModelConfig& config, const ApplyOptions& options) {
+  return Application(mapping, std::move(leaves), config, options).run();
 }
 
 }  // namespace weightloom

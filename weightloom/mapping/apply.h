@@ -15,6 +15,7 @@
 #include "weightloom/layout/layout.h"
 #include "weightloom/mapping/mapping.h"
 #include "weightloom/mapping/model_config.h"
+#include "weightloom/mapping/runtime_names.h"
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
@@ -33,6 +34,14 @@ struct MappingResult {
   int64_t passed_through = 0;        ///< tensors whose name no transform matched
 };
 
+/// How a mapping is applied.
+struct ApplyOptions {
+  int threads = 1;  ///< names are matched on up to so many; the result does not depend on it
+  bool mixed_floats =
+      false;               ///< castable dtypes may differ in one converter: the caller casts them
+  RuntimeNames runtime{};  ///< of the model, for mappings from hub to runtime
+};
+
 /// What is wrong is found all at once. Names in findings are the leaves' own; the codes:
 ///   missing_source           a converter with some of its sources absent, each named
 ///   index_gap, bad_index     a numbered list with a hole; what stands for an index is none
@@ -47,9 +56,8 @@ struct MappingResult {
 ///   required_unmatched       a required transform matched nothing
 /// Law:    apply(reversed, apply(m, x)) gives x's names and identity layouts, for mappings whose
 ///         Concatenate parts are equal or sized.
-/// Names are matched on up to `threads` threads; the result does not depend on it.
 /// Errors: mapping if a pattern is too costly to search in a name.
 MappingResult apply_mapping(const Mapping& mapping, std::vector<NamedLayout> leaves,
-                            const ModelConfig& config, int threads = 1, bool mixed_floats = false);
+                            const ModelConfig& config, const ApplyOptions& options = {});
 
 }  // namespace weightloom

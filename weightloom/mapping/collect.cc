@@ -36,9 +36,18 @@ std::string before_renames(std::string renamed, std::string_view sibling,
   return renamed.replace(renamed.size() - tail.size(), tail.size(), sibling_before.substr(prefix));
 }
 
+/// The target's name with the base model's prefix changed.
+RenderedName edited(RenderedName name, const PrefixEdit& edit) {
+  if (edit.empty()) return name;
+  name.text = edit.applied_to(name.text);
+  if (name.enumerates()) name.star += edit.add.size() - edit.strip_bytes;
+  return name;
+}
+
 }  // namespace
 
-Collector::Collector(const Mapping& mapping) : mapping_(mapping), renamings_(mapping) {
+Collector::Collector(const Mapping& mapping, const RuntimeNames& runtime)
+    : mapping_(mapping), runtime_(runtime), renamings_(mapping) {
   const auto& transforms = mapping.transforms();
   matchers_.resize(transforms.size());
   for (size_t i = 0; i < transforms.size(); ++i) {
@@ -51,19 +60,54 @@ Collector::Collector(const Mapping& mapping) : mapping_(mapping), renamings_(map
 }
 
 void Collector::add(size_t leaf, std::string_view name) {
-  RenamingChain::Renamed renamed{std::string(name), std::nullopt};
-  if (mapping_.renames_first()) renamed = rename(std::move(renamed.name), true);
+  Course course = course_of(name);
+  if (leaves_the_model(course, name)) {
+    course = {{std::string(name), std::nullopt}, {}, {}, {}, runtime_.prefix_edit(name)};
+  }
+  for (const size_t transform : course.fired) ++fired_[transform];
   Destination& destination = destinations_.emplace_back();
-  destination.touched = renamed.last.has_value();
-  const auto claimed = claim(renamed.name);
-  if (!claimed) {
-    destination.name = std::move(renamed.name);
+  destination.touched = course.renamed.last.has_value() || !course.edit.empty();
+  if (!course.claim) {
+    destination.name = course.edit.empty() ? std::move(course.renamed.name)
+                                           : course.edit.applied_to(course.renamed.name);
     return;
   }
-  ++fired_[claimed->transform];
+  ++fired_[course.claim->transform];
   destination.touched = true;
-  destination.group = group_of(*claimed, renamed.name);
-  put(groups_[*destination.group], *claimed, renamed.name, leaf, name);
+  destination.group = group_of(course);
+  put(groups_[*destination.group], *course.claim, course.renamed.name, leaf, name);
+}
+
+Collector::Course Collector::course_of(std::string_view name) {
+  Course course;
+  course.renamed.name = name;
+  if (mapping_.renames_first()) {
+    course.renamed = renamings_.rename(std::move(course.renamed.name), [&course](size_t transform) {
+      course.fired.push_back(transform);
+    });
+  }
+  course.claim = claim(course.renamed.name);
+  if (course.claim) {
+    course.first_target =
+        matchers_[course.claim->transform]->render(course.claim->match, course.renamed.name, 0);
+  }
+  if (!runtime_.known() || !mapping_.renames_first()) return course;
+  const RenderedName& first = course.first_target;
+  course.edit = runtime_.prefix_edit(!course.claim        ? course.renamed.name
+                                     : first.enumerates() ? first.at_index(0)
+                                                          : first.text);
+  return course;
+}
+
+/// True if what becomes of `name` is none of the model's names, and `name` is one.
+bool Collector::leaves_the_model(const Course& course, std::string_view name) const {
+  if (!runtime_.known() || !mapping_.renames_first()) return false;
+  if (!course.claim && course.renamed.name == name) return false;
+  const RenderedName& first = course.first_target;
+  const std::string made = course.edit.applied_to(!course.claim        ? course.renamed.name
+                                                  : first.enumerates() ? first.at_index(0)
+                                                                       : first.text);
+  return !runtime_.has(made) && runtime_.has(name);
 }
 
 void Collector::merge(Collector other) {
@@ -130,23 +174,25 @@ std::optional<Collector::Claim> Collector::claim(std::string_view name) {
   return std::nullopt;
 }
 
-size_t Collector::group_of(const Claim& claim, std::string_view name) {
-  RenderedName first = matchers_[claim.transform]->render(claim.match, name, 0);
-  GroupTable& table = group_tables_[claim.transform];
+size_t Collector::group_of(const Course& course) {
+  RenderedName first = edited(course.first_target, course.edit);
+  GroupTable& table = group_tables_[course.claim->transform];
   if (table.latest && groups_[*table.latest].targets.front() == first) return *table.latest;
   const auto [at, is_new] = table.by_target.try_emplace(first.shown(), groups_.size());
   table.latest = at->second;
-  return is_new ? make_group(claim, name, std::move(first)) : at->second;
+  return is_new ? make_group(course, std::move(first)) : at->second;
 }
 
-size_t Collector::make_group(const Claim& claim, std::string_view name, RenderedName first_target) {
-  const TransformMatcher& matcher = *matchers_[claim.transform];
+size_t Collector::make_group(const Course& course, RenderedName first_target) {
+  const TransformMatcher& matcher = *matchers_[course.claim->transform];
   Group group;
-  group.transform = claim.transform;
+  group.transform = course.claim->transform;
+  group.prefix_edited = !course.edit.empty();
   group.sources.resize(static_cast<size_t>(matcher.sources()));
   group.targets.push_back(std::move(first_target));
   for (int target = 1; target < matcher.targets(); ++target) {
-    group.targets.push_back(matcher.render(claim.match, name, target));
+    group.targets.push_back(
+        edited(matcher.render(course.claim->match, course.renamed.name, target), course.edit));
   }
   groups_.push_back(std::move(group));
   return groups_.size() - 1;
@@ -171,15 +217,15 @@ void Collector::put(Group& group, const Claim& claim, std::string_view name, siz
   group.sources[static_cast<size_t>(claim.match.source)].push_back(item);
 }
 
-Collector collect(const Mapping& mapping, size_t count, int threads,
+Collector collect(const Mapping& mapping, const RuntimeNames& runtime, size_t count, int threads,
                   const std::function<std::string_view(size_t leaf)>& name_of) {
   const size_t most_parts = static_cast<size_t>(std::max(threads, 1));
   const size_t parts = std::clamp<size_t>(count / kFewestLeavesInPart, 1, most_parts);
   std::vector<std::optional<Collector>> collectors(parts);
-  collectors.front().emplace(mapping);
+  collectors.front().emplace(mapping, runtime);
   if (mapping.renames_first()) collectors.front()->decide_guards(count, name_of);
   for_all_items(threads, parts, [&](size_t, size_t part) {
-    if (part > 0) collectors[part].emplace(mapping).take_guards(*collectors.front());
+    if (part > 0) collectors[part].emplace(mapping, runtime).take_guards(*collectors.front());
     Collector& collector = *collectors[part];
     const size_t end = (part + 1) * count / parts;
     for (size_t leaf = part * count / parts; leaf < end; ++leaf) collector.add(leaf, name_of(leaf));

@@ -15,6 +15,7 @@
 #include "weightloom/base/error.h"
 #include "weightloom/mapping/mapping.h"
 #include "weightloom/mapping/renaming_chain_internal.h"
+#include "weightloom/mapping/runtime_names.h"
 #include "weightloom/mapping/transform_matcher_internal.h"
 
 namespace weightloom {
@@ -31,6 +32,7 @@ struct Group {
   std::vector<RenderedName> targets;                ///< full names
   std::vector<std::vector<CollectedItem>> sources;  ///< per source pattern
   bool refused = false;                             ///< there is an error finding already
+  bool prefix_edited = false;  ///< the base model's prefix was put on the targets, or taken off
 };
 
 /// Where a leaf goes: into a group, or on under a name.
@@ -42,7 +44,8 @@ struct Destination {
 
 class Collector {
  public:
-  explicit Collector(const Mapping& mapping);
+  /// Borrows both.
+  Collector(const Mapping& mapping, const RuntimeNames& runtime);
 
   /// Takes leaf number `leaf`, of that name.
   void add(size_t leaf, std::string_view name);
@@ -79,21 +82,33 @@ class Collector {
     TransformMatch match;
   };
 
+  /// What becomes of one name.
+  struct Course {
+    RenamingChain::Renamed renamed;
+    std::vector<size_t> fired;  // renamings that acted
+    std::optional<Claim> claim;
+    RenderedName first_target;  // of the claim
+    PrefixEdit edit;            // of what the name became
+  };
+
   /// The groups of one transform, by the first target as shown.
   struct GroupTable {
     std::unordered_map<std::string, size_t> by_target;
     std::optional<size_t> latest;  // neighbours in name order mostly go together
   };
 
+  Course course_of(std::string_view name);
+  bool leaves_the_model(const Course& course, std::string_view name) const;
   std::optional<Claim> claim(std::string_view name);
-  /// The group that the claim of `name` belongs to, made if it is not there.
-  size_t group_of(const Claim& claim, std::string_view name);
+  /// The group that the claim of a name belongs to, made if it is not there.
+  size_t group_of(const Course& course);
   size_t merge_group(Group group);
-  size_t make_group(const Claim& claim, std::string_view name, RenderedName first_target);
+  size_t make_group(const Course& course, RenderedName first_target);
   void put(Group& group, const Claim& claim, std::string_view name, size_t leaf,
            std::string_view leaf_name);
 
   const Mapping& mapping_;
+  const RuntimeNames& runtime_;
   RenamingChain renamings_;
   std::vector<std::optional<TransformMatcher>> matchers_;  // per transform; of converters
   std::vector<size_t> converters_;
@@ -106,7 +121,7 @@ class Collector {
 
 /// Collects all leaves, on up to `threads` threads: `name_of(leaf)` for each leaf below `count`.
 /// Law: the result does not depend on `threads`.
-Collector collect(const Mapping& mapping, size_t count, int threads,
+Collector collect(const Mapping& mapping, const RuntimeNames& runtime, size_t count, int threads,
                   const std::function<std::string_view(size_t leaf)>& name_of);
 
 }  // namespace weightloom

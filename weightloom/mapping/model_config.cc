@@ -84,6 +84,18 @@ std::optional<int64_t> ModelConfig::at(std::string_view path, std::string_view s
   return found == nullptr ? std::nullopt : internal::to_integer(*found);
 }
 
+std::optional<std::string> ModelConfig::text_at(std::string_view path) const {
+  const nlohmann::json* found = present_ ? find(json_->root, path) : nullptr;
+  if (found == nullptr || !found->is_string()) return std::nullopt;
+  return found->get<std::string>();
+}
+
+std::optional<bool> ModelConfig::flag_at(std::string_view path) const {
+  const nlohmann::json* found = present_ ? find(json_->root, path) : nullptr;
+  if (found == nullptr || !found->is_boolean()) return std::nullopt;
+  return found->get<bool>();
+}
+
 std::optional<std::vector<int64_t>> ModelConfig::integers_at(std::string_view path) const {
   const nlohmann::json* found = present_ ? find(json_->root, path) : nullptr;
   if (found == nullptr || !found->is_array()) return std::nullopt;

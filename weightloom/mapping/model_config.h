@@ -29,6 +29,10 @@ class ModelConfig {
   /// An integer at a path of keys ("vision_config.num_heads") below `subconfig` (empty: the root).
   /// Without a dot and a subconfig, the root is searched and then "text_config".
   std::optional<int64_t> at(std::string_view path, std::string_view subconfig = "") const;
+  /// A string at a path of keys; nothing if there is none.
+  std::optional<std::string> text_at(std::string_view path) const;
+  /// true or false at a path of keys; nothing if there is neither.
+  std::optional<bool> flag_at(std::string_view path) const;
   /// A list of integers at a path of keys; nothing if there is none.
   std::optional<std::vector<int64_t>> integers_at(std::string_view path) const;
 

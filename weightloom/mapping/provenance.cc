@@ -109,7 +109,7 @@ Provenance parse_provenance(std::string_view json_text, std::string_view file,
   const json root = internal::parse_json_object(json_text, file, ErrorCode::format);
   const StrictObject record(root, std::string(file), ErrorCode::format,
                             {"format", "layout", "mapping", "mapping_hash", "config", "fired",
-                             "files", "index", "casts"});
+                             "files", "index", "casts", "base_model_prefix"});
   if (record.text("format") != kFormat) {
     record.refuse(
         fmt::format("format is '{}', but needs to be '{}'", record.text("format"), kFormat));
@@ -123,6 +123,9 @@ Provenance parse_provenance(std::string_view json_text, std::string_view file,
   provenance.mapping = read_mapping(record, operations);
   provenance.fired = read_fired(record, provenance.mapping);
   provenance.config_json = record.text("config");
+  if (record.has("base_model_prefix")) {
+    provenance.base_model_prefix = record.text("base_model_prefix");
+  }
   provenance.files = read_files(record);
   if (record.has("index")) {
     const StrictObject index(record.at("index"), std::string(file) + ": index", ErrorCode::format,
@@ -151,11 +154,16 @@ std::string format_provenance(const Provenance& provenance) {
   for (const CastRule& cast : provenance.casts) casts.push_back(to_json(cast));
   const std::string cast_list =
       casts.empty() ? "" : fmt::format(",\n\"casts\": [{}]", fmt::join(casts, ", "));
+  std::string prefix;
+  if (!provenance.base_model_prefix.empty()) {
+    prefix = fmt::format("\"base_model_prefix\": {},\n",
+                         to_json_string(provenance.base_model_prefix));
+  }
   return fmt::format(
       "{{\"format\": \"{}\",\n\"layout\": {},\n\"mapping\": {},\n\"mapping_hash\": \"{}\",\n"
-      "\"config\": {},\n\"fired\": [{}],\n\"files\": [{}]{}{}}}\n",
+      "\"config\": {},\n{}\"fired\": [{}],\n\"files\": [{}]{}{}}}\n",
       kFormat, to_json_string(provenance.layout), provenance.mapping.to_json(),
-      provenance.mapping.hash(), to_json_string(provenance.config_json),
+      provenance.mapping.hash(), to_json_string(provenance.config_json), prefix,
       fmt::join(provenance.fired, ", "), fmt::join(files, ",\n  "), index, cast_list);
 }
 

@@ -36,7 +36,7 @@ struct CastRule {
 };
 
 /// `{"format": "weightloom.provenance/1", "layout": "runtime", "mapping": {…}, "mapping_hash": …,
-///   "config": "text", "fired": [places], "files": [{"name": …, "header": "text"}],
+///   "config": "text", "fired": [places], "base_model_prefix": "model", "files": [{"name": …, "header": "text"}],
 ///   "index": {"name": …, "text": "text"}, "casts": [{"dtype": "BF16", "keep_dtype": [globs]}]}`;
 /// the texts of files stand there whole, as strings.
 struct Provenance {
@@ -47,6 +47,7 @@ struct Provenance {
   std::vector<OriginalFile> files;  ///< of the hub side; empty if the way back is by rule
   std::optional<std::pair<std::string, std::string>> index;  ///< name and text, verbatim
   std::vector<CastRule> casts;  ///< since the originals, in order; globs over this layout's names
+  std::string base_model_prefix{};  ///< of the class that the names were made for; "" if unknown
 };
 
 /// Errors: format, naming `file`; also if the mapping does not have the hash the record states, or

@@ -129,11 +129,24 @@ class Planner {
 
   std::vector<NamedLayout> apply_rules(const Mapping& mapping) {
     MappingResult applied =
-        apply_mapping(mapping, leaves(), config(), threads_, selection_.dtype.has_value());
+        apply_mapping(mapping, leaves(), config(), apply_options(choice_.runtime));
     append(result_.findings, std::move(applied.findings));
     result_.passed_through = applied.passed_through;
     fired_ = std::move(applied.fired);
     return std::move(applied.tensors);
+  }
+
+  ApplyOptions apply_options(RuntimeNames runtime) const {
+    return {threads_, selection_.dtype.has_value(), std::move(runtime)};
+  }
+
+  /// The names of the source, which a way back starts from, as those of the model.
+  RuntimeNames names_there() const {
+    std::vector<std::string> names;
+    for (const auto& name : names_) {
+      if (name) names.push_back(*name);
+    }
+    return RuntimeNames::exactly(std::move(names), choice_.runtime.base_model_prefix());
   }
 
   /// The config that operations were, or are to be, resolved with.
@@ -175,8 +188,7 @@ class Planner {
   }
 
   void prove_round_trip(const Mapping& mapping, const std::vector<NamedLayout>& targets) {
-    MappingResult forward =
-        apply_mapping(mapping, targets, config(), threads_, selection_.dtype.has_value());
+    MappingResult forward = apply_mapping(mapping, targets, config(), apply_options(names_there()));
     std::unordered_map<std::string, const NamedLayout*> made;
     for (const NamedLayout& tensor : forward.tensors) made.emplace(tensor.name, &tensor);
     for (const NamedLayout& leaf : leaves()) {
@@ -356,8 +368,8 @@ class Planner {
   bool leads_to_targets(const Mapping& mapping) const {
     std::vector<NamedLayout> originals = leaves();
     for (size_t i = 0; i < originals.size(); ++i) originals[i].name = source_.tensors()[i].name;
-    const MappingResult applied = apply_mapping(mapping, std::move(originals), config(), threads_,
-                                                selection_.dtype.has_value());
+    const MappingResult applied =
+        apply_mapping(mapping, std::move(originals), config(), apply_options(choice_.runtime));
     if (has_errors(applied.findings)) return false;
     return std::ranges::equal(applied.tensors, result_.program.targets(), {}, &NamedLayout::name,
                               &ProgramTarget::name);

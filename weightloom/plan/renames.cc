@@ -85,7 +85,7 @@ RenamedNames apply_renames(const std::vector<Rename>& renames,
                            const std::vector<std::string_view>& names, int threads) {
   if (renames.empty()) return {{names.begin(), names.end()}, {}};
   MappingResult applied =
-      apply_mapping(mapping_of(renames, "--rename"), as_leaves(names), ModelConfig(), threads);
+      apply_mapping(mapping_of(renames, "--rename"), as_leaves(names), ModelConfig(), {.threads = threads});
   RenamedNames result;
   result.names.resize(names.size());
   for (NamedLayout& tensor : applied.tensors) {

@@ -21,11 +21,11 @@ constexpr std::string_view kSayMapping =
     "name the rules with --mapping NAME or --mapping FILE.json, or keep names with --mapping none";
 
 MappingChoice without_rules(const std::string& label) {
-  return {Mapping(label, {}), label, label == "plain", {}};
+  return {Mapping(label, {}), label, label == "plain", {}, {}};
 }
 
 MappingChoice registered(const Mapping& mapping) {
-  return {mapping, mapping.name(), mapping.name() != "legacy", {}};
+  return {mapping, mapping.name(), mapping.name() != "legacy", {}, {}};
 }
 
 MappingChoice unknown(const std::string& message, bool must_know) {
@@ -70,7 +70,7 @@ MappingChoice read_mapping_file(const Syscalls& calls, const std::string& path,
                                 const Registry& registry) {
   Mapping mapping = Mapping::parse(read_whole_file(calls, path), path, registry.operations());
   std::string label = mapping.name();
-  return {std::move(mapping), std::move(label), false, {}};
+  return {std::move(mapping), std::move(label), false, {}, {}};
 }
 
 bool is_folder(const Syscalls& calls, const std::string& path) {
@@ -127,7 +127,7 @@ MappingChoice choose_mapping(const Syscalls& calls, const Checkpoint& checkpoint
   }
   if (wanted != "auto") return choose_by_name(wanted, registry);
   if (facts.record && facts.record->layout != "unknown") {
-    return {facts.record->mapping, facts.record->mapping.name(), false, {}};
+    return {facts.record->mapping, facts.record->mapping.name(), false, {}, {}};
   }
   return choose_by_config(checkpoint, facts, registry, must_know);
 }

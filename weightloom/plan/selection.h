@@ -16,6 +16,7 @@
 #include "weightloom/mapping/model_config.h"
 #include "weightloom/mapping/provenance.h"
 #include "weightloom/mapping/registry.h"
+#include "weightloom/mapping/runtime_names.h"
 #include "weightloom/plan/renames.h"
 #include "weightloom/safetensors/checkpoint.h"
 
@@ -63,6 +64,7 @@ struct MappingChoice {
   std::string label;              ///< its name; "none", "plain" or "unknown"
   bool with_legacy = false;       ///< on the way to the runtime side, old names are understood too
   std::vector<Finding> findings;  ///< why it is unknown, as a report
+  RuntimeNames runtime{};         ///< what is known of the model's names
 };
 /// Errors: mapping if the name or file is unknown or wrong, or if `must_know` and `auto` cannot
 /// tell.

@@ -62,12 +62,21 @@ class RecordReader {
         result_.original_dtypes.push_back(tensor.dtype);
       }
     }
-    MappingResult applied = apply_mapping(record_.mapping, forward.hub, recorded_config(), threads_,
-                                          !record_.casts.empty());
+    MappingResult applied = apply_mapping(record_.mapping, forward.hub, recorded_config(),
+                                          {threads_, !record_.casts.empty(), names_there()});
     result_.findings = std::move(applied.findings);
     result_.passed_through = applied.passed_through;
     forward.runtime = std::move(applied.tensors);
     return forward;
+  }
+
+  /// The model's names were those that are there.
+  RuntimeNames names_there() const {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < names_.size(); ++i) {
+      names.push_back(names_[i].value_or(source_.tensors()[i].name));
+    }
+    return RuntimeNames::exactly(std::move(names), record_.base_model_prefix);
   }
 
   ModelConfig recorded_config() const {
