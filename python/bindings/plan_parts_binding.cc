@@ -71,9 +71,10 @@ std::optional<std::string> verbatim_of(const Plan& plan, const std::string& name
 void bind_plan_parts(nb::module_&) {
   auto plan = nb::borrow<nb::class_<Plan>>(nb::type<Plan>());
   plan.def("only", &only, nb::arg("names"), "This plan for some of its targets.");
-  plan.def("verbatim_of", &verbatim_of, nb::arg("name"),
-           "Name of the stored tensor that a target is, byte for byte; None if it is made of parts, "
-           "or cast.");
+  plan.def(
+      "verbatim_of", &verbatim_of, nb::arg("name"),
+      "Name of the stored tensor that a target is, byte for byte; None if it is made of parts, "
+      "or cast.");
 }
 
 }  // namespace weightloom::python
