@@ -19,7 +19,7 @@ def from_pretrained(
     pretrained_model_name_or_path: str | os.PathLike[str],
     *model_args: Any,
     threads: int | None = None,
-    memory_budget: int | str | None = None,
+    memory_budget: int | None = None,
     progress: Progress = None,
     lenient: bool = False,
     **kwargs: Any,
@@ -43,7 +43,7 @@ def from_pretrained(
         Workers of the load; by default as many as `weightloom.load` takes. One if the environment
         has ``HF_DEACTIVATE_ASYNC_LOAD=1``.
     memory_budget
-        Bytes of working memory, as a number or a text such as ``"1GiB"``.
+        Bytes of working memory.
     progress
         As for `weightloom.load`.
     lenient
@@ -95,7 +95,7 @@ def load_adapter(
     adapter_name: str | None = None,
     *,
     threads: int | None = None,
-    memory_budget: int | str | None = None,
+    memory_budget: int | None = None,
     lenient: bool = False,
     **kwargs: Any,
 ) -> Any:
@@ -143,7 +143,7 @@ def load_weights(
     transforms: Iterable[Any] | None = None,
     *,
     threads: int | None = None,
-    memory_budget: int | str | None = None,
+    memory_budget: int | None = None,
     lenient: bool = False,
     require: Iterable[str] = (),
 ) -> Any:
@@ -190,7 +190,7 @@ def save_pretrained(
     save_original_format: bool = True,
     state_dict: dict[str, Any] | None = None,
     threads: int | None = None,
-    memory_budget: int | str | None = None,
+    memory_budget: int | None = None,
     progress: Progress = None,
     **kwargs: Any,
 ) -> None:

@@ -89,7 +89,7 @@ class Run:
     """How to move bytes."""
 
     threads: int | None = None
-    memory_budget: int | str | None = None
+    memory_budget: int | None = None
     progress: Any = None
 
     def quiet(self) -> dict[str, Any]:

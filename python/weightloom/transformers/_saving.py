@@ -26,7 +26,7 @@ class SaveOptions:
     variant: str | None
     save_original_format: bool
     threads: int | None
-    memory_budget: int | str | None
+    memory_budget: int | None
     progress: Any
 
     @property

@@ -31,7 +31,7 @@ class Request:
     """What the caller asks of one load, and what came of it."""
 
     threads: int | None = None
-    memory_budget: int | str | None = None
+    memory_budget: int | None = None
     progress: Any = None
     lenient: bool = False
     adapter: bool = False
