@@ -34,7 +34,7 @@ Inspection inspect(const Syscalls& calls, const std::string& path) {
   SideFacts facts = read_side_facts(calls, checkpoint);
   MappingChoice choice =
       choose_mapping(calls, checkpoint, facts, "auto", Registry::built_in(), false);
-  const Side side = detect_side(checkpoint, facts, choice.mapping);
+  const Side side = detect_side(checkpoint, facts, choice.mapping, choice.model.runtime);
   Inspection seen = {std::move(checkpoint), std::move(facts), std::move(choice), side, 0, {}};
   for (const StoredTensor& tensor : seen.checkpoint.tensors()) {
     seen.parameters += elements(tensor.shape);

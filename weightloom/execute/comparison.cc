@@ -30,7 +30,7 @@ std::optional<Side> side_of_a(const Syscalls& calls, const Checkpoint& a, const 
     const MappingChoice choice =
         choose_mapping(calls, *checkpoint, *facts, selection.mapping, registry, false);
     if (choice.mapping.empty()) continue;
-    const Side side = detect_side(a, facts_a, choice.mapping);
+    const Side side = detect_side(a, facts_a, choice.mapping, choice.model.runtime);
     if (side != Side::unknown) return side;
   }
   return std::nullopt;

@@ -84,6 +84,10 @@ std::optional<int64_t> ModelConfig::at(std::string_view path, std::string_view s
   return found == nullptr ? std::nullopt : internal::to_integer(*found);
 }
 
+bool ModelConfig::has(std::string_view path) const {
+  return present_ && find(json_->root, path) != nullptr;
+}
+
 std::optional<std::string> ModelConfig::text_at(std::string_view path) const {
   const nlohmann::json* found = present_ ? find(json_->root, path) : nullptr;
   if (found == nullptr || !found->is_string()) return std::nullopt;

@@ -29,6 +29,8 @@ class ModelConfig {
   /// An integer at a path of keys ("vision_config.num_heads") below `subconfig` (empty: the root).
   /// Without a dot and a subconfig, the root is searched and then "text_config".
   std::optional<int64_t> at(std::string_view path, std::string_view subconfig = "") const;
+  /// True if something stands at a path of keys.
+  bool has(std::string_view path) const;
   /// A string at a path of keys; nothing if there is none.
   std::optional<std::string> text_at(std::string_view path) const;
   /// true or false at a path of keys; nothing if there is neither.

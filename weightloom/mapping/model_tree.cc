@@ -156,17 +156,17 @@ RuntimeNames names_of(const ModelTree& tree) {
   return RuntimeNames::like(std::move(templates), tree.nodes.front().model->base_model_prefix);
 }
 
-std::vector<std::pair<std::string, std::string>> tied_in(const ModelTree& tree,
-                                                         const ModelConfig& config) {
-  std::vector<std::pair<std::string, std::string>> tied;
+TreeTies tied_in(const ModelTree& tree, const ModelConfig& config) {
+  TreeTies ties;
   for (const ModelNode& node : tree.nodes) {
     const auto said = config.flag_at(joined(node.config, "tie_word_embeddings"));
-    if (!said.value_or(node.model->tie_word_embeddings)) continue;
+    const bool is_tied = said.value_or(node.model->tie_word_embeddings);
     for (const auto& [target, source] : node.model->tied) {
-      tied.emplace_back(joined(node.path, target), joined(node.path, source));
+      (is_tied ? ties.tied : ties.untied)
+          .emplace_back(joined(node.path, target), joined(node.path, source));
     }
   }
-  return tied;
+  return ties;
 }
 
 }  // namespace weightloom

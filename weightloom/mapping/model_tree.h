@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "weightloom/base/export.h"
@@ -17,6 +16,7 @@
 #include "weightloom/mapping/model_config.h"
 #include "weightloom/mapping/registry.h"
 #include "weightloom/mapping/runtime_names.h"
+#include "weightloom/mapping/tied_weights.h"
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
@@ -51,9 +51,12 @@ TreeMapping mapping_of(const ModelTree& tree, const Registry& registry);
 /// The names of the model's tensors, by templates; unknown if some sub-model's are.
 RuntimeNames names_of(const ModelTree& tree);
 
-/// Pairs of patterns of tensors that config.json says are one: (tied, with what), names from the
-/// root.
-std::vector<std::pair<std::string, std::string>> tied_in(const ModelTree& tree,
-                                                         const ModelConfig& config);
+/// The pairs of patterns that the classes of a tree may tie, names from the root.
+struct TreeTies {
+  std::vector<TiedPair> tied;    ///< config.json, or else the class, says that they are one
+  std::vector<TiedPair> untied;  ///< it says that they are not
+};
+/// What is tied in a model with this config.
+TreeTies tied_in(const ModelTree& tree, const ModelConfig& config);
 
 }  // namespace weightloom

@@ -133,8 +133,11 @@ TEST(ModelTree, TiedAsTheConfigSaysElseAsTheClassDoes) {
   const auto tied = [](const char* config) {
     return tied_in(tree_of("Head", config), ModelConfig::parse(config, "config.json"));
   };
-  EXPECT_THAT(tied("{}"), ElementsAre(Pair("lm_head.weight", "model.text.embed.weight")));
-  EXPECT_THAT(tied(R"({"tie_word_embeddings": false})"), IsEmpty());
+  EXPECT_THAT(tied("{}").tied, ElementsAre(Pair("lm_head.weight", "model.text.embed.weight")));
+  EXPECT_THAT(tied("{}").untied, IsEmpty());
+  const auto untied = tied(R"({"tie_word_embeddings": false})");
+  EXPECT_THAT(untied.tied, IsEmpty());
+  EXPECT_THAT(untied.untied, ElementsAre(Pair("lm_head.weight", "model.text.embed.weight")));
 }
 
 void expect_format_refusal(const std::function<void()>& run) {

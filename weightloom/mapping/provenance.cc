@@ -156,8 +156,8 @@ std::string format_provenance(const Provenance& provenance) {
       casts.empty() ? "" : fmt::format(",\n\"casts\": [{}]", fmt::join(casts, ", "));
   std::string prefix;
   if (!provenance.base_model_prefix.empty()) {
-    prefix = fmt::format("\"base_model_prefix\": {},\n",
-                         to_json_string(provenance.base_model_prefix));
+    prefix =
+        fmt::format("\"base_model_prefix\": {},\n", to_json_string(provenance.base_model_prefix));
   }
   return fmt::format(
       "{{\"format\": \"{}\",\n\"layout\": {},\n\"mapping\": {},\n\"mapping_hash\": \"{}\",\n"

@@ -36,8 +36,9 @@ struct CastRule {
 };
 
 /// `{"format": "weightloom.provenance/1", "layout": "runtime", "mapping": {…}, "mapping_hash": …,
-///   "config": "text", "fired": [places], "base_model_prefix": "model", "files": [{"name": …, "header": "text"}],
-///   "index": {"name": …, "text": "text"}, "casts": [{"dtype": "BF16", "keep_dtype": [globs]}]}`;
+///   "config": "text", "fired": [places], "base_model_prefix": "model", "files": [{"name": …,
+///   "header": "text"}], "index": {"name": …, "text": "text"}, "casts": [{"dtype": "BF16",
+///   "keep_dtype": [globs]}]}`;
 /// the texts of files stand there whole, as strings.
 struct Provenance {
   std::string layout;          ///< "hub", "runtime" or "unknown": what this folder holds

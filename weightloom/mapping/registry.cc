@@ -13,13 +13,17 @@ namespace weightloom {
 
 Registry Registry::built_in() {
   Registry registry;
+  registry.models_ = ModelCatalog::built_in();
   for (const auto& file : embedded_mappings()) {
+    if (file.name == "models.json") continue;
     if (file.name == "plain.json") {
       registry.add_plain(file.text, file.name);
     } else {
       registry.add(Mapping::parse(file.text, file.name));
     }
   }
+  for (const auto& [name, mapping] : registry.mappings_) registry.shipped_.insert(name);
+  for (const auto& [name, mapping] : registry.aliases_) registry.shipped_.insert(name);
   return registry;
 }
 
@@ -33,6 +37,15 @@ const Mapping* Registry::find_for(std::string_view architecture,
                                   std::string_view model_type) const noexcept {
   const Mapping* of_class = architecture.empty() ? nullptr : find(architecture);
   return of_class != nullptr ? of_class : find(model_type);
+}
+
+const Mapping* Registry::find_registered(std::string_view architecture,
+                                         std::string_view model_type) const noexcept {
+  for (const std::string_view name : {architecture, model_type}) {
+    if (name.empty() || shipped_.contains(name)) continue;
+    if (const Mapping* mapping = find(name)) return mapping;
+  }
+  return nullptr;
 }
 
 std::span<const WeightTransform> Registry::legacy() const noexcept {
@@ -69,6 +82,7 @@ void Registry::add(Mapping mapping, bool overwrite) {
   for (const auto& name : taken) {
     aliases_.erase(name);
     mappings_.erase(name);
+    shipped_.erase(name);
   }
   std::erase_if(aliases_, [&](const auto& alias) { return !mappings_.contains(alias.second); });
   for (const auto& alias : mapping.aliases()) aliases_.emplace(alias, mapping.name());

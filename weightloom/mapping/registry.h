@@ -13,6 +13,7 @@
 
 #include "weightloom/base/export.h"
 #include "weightloom/mapping/mapping.h"
+#include "weightloom/mapping/model_catalog.h"
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
@@ -30,6 +31,9 @@ class Registry {
   /// known. Source: the specification's look-up rule.
   const Mapping* find_for(std::string_view architecture,
                           std::string_view model_type) const noexcept;
+  /// As find_for, among what add() brought after the shipped ones.
+  const Mapping* find_registered(std::string_view architecture,
+                                 std::string_view model_type) const noexcept;
   /// Old names that every model may have, whatever its mapping (LayerNorm.gamma, weight_g); empty
   /// if there is no mapping of the name "legacy".
   std::span<const WeightTransform> legacy() const noexcept;
@@ -60,6 +64,10 @@ class Registry {
   }
   /// What mapping files and records that come with this registry may name.
   const OperationMakers& operations() const noexcept { return operations_; }
+  /// What is known of the classes of models.
+  const ModelCatalog& models() const noexcept { return models_; }
+  /// Another catalogue in place of it.
+  void set_models(ModelCatalog models) { models_ = std::move(models); }
   /// Errors: format. `{"format": "weightloom.plain/1", "model_types": ["bert", …]}`.
   void add_plain(std::string_view json, std::string_view file);
 
@@ -67,6 +75,8 @@ class Registry {
   std::map<std::string, Mapping, std::less<>> mappings_;
   std::map<std::string, std::string, std::less<>> aliases_;
   std::set<std::string, std::less<>> plain_;
+  std::set<std::string, std::less<>> shipped_;  // names and aliases; add() takes them off
+  ModelCatalog models_;
   OperationMakers operations_ = OperationMakers::built_in();
 };
 

@@ -7,8 +7,13 @@
 #include <vector>
 
 #include "weightloom/base/export.h"
+#include "weightloom/mapping/provenance.h"
+#include "weightloom/mapping/registry.h"
+#include "weightloom/mapping/tied_weights.h"
+#include "weightloom/plan/mapping_choice.h"
 #include "weightloom/plan/program.h"
 #include "weightloom/plan/selection.h"
+#include "weightloom/safetensors/checkpoint.h"
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
@@ -22,8 +27,12 @@ struct Conversion {
   int64_t passed_through = 0;     ///< tensors that keep their name because no rule matched
   int64_t renamed = 0;            ///< tensors whose name a --rename changed
   int64_t deselected = 0;         ///< targets that include and exclude left out
-  Metadata metadata;              ///< of the output's headers
-  Provenance provenance;          ///< the record to write with the output
+  /// Names of the model that stand for another target's tensor: the same memory, written once.
+  std::vector<TiedName> tied;
+  /// Pairs that config.json says are one tensor, stored twice: the values tell (tied_values.h).
+  std::vector<TiedName> tied_but_stored;
+  Metadata metadata;      ///< of the output's headers
+  Provenance provenance;  ///< the record to write with the output
   /// The original files to reproduce, when the record tells them and nothing is deselected.
   std::vector<OriginalFile> original_files;
   /// Name and text of the original index, likewise.

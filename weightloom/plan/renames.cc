@@ -84,8 +84,8 @@ std::optional<Mapping> with_renames(const std::vector<Rename>& renames, const Ma
 RenamedNames apply_renames(const std::vector<Rename>& renames,
                            const std::vector<std::string_view>& names, int threads) {
   if (renames.empty()) return {{names.begin(), names.end()}, {}};
-  MappingResult applied =
-      apply_mapping(mapping_of(renames, "--rename"), as_leaves(names), ModelConfig(), {.threads = threads});
+  MappingResult applied = apply_mapping(mapping_of(renames, "--rename"), as_leaves(names),
+                                        ModelConfig(), {.threads = threads});
   RenamedNames result;
   result.names.resize(names.size());
   for (NamedLayout& tensor : applied.tensors) {

@@ -1,5 +1,3 @@
-#include "weightloom/plan/selection.h"
-
 #include <string>
 
 #include <gmock/gmock.h>
@@ -7,6 +5,7 @@
 
 #include "weightloom/base/error_testing.h"
 #include "weightloom/base/temporary_folder_testing.h"
+#include "weightloom/plan/mapping_choice.h"
 #include "weightloom/plan/tiny_checkpoint_testing.h"
 
 namespace weightloom::testing {

@@ -1,0 +1,92 @@
+// The steps from a checkpoint and a selection to a program. Private to the room.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "weightloom/mapping/apply.h"
+#include "weightloom/plan/compile.h"
+#include "weightloom/plan/conversion.h"
+#include "weightloom/plan/mapping_choice.h"
+
+namespace weightloom {
+
+/// True if a finding is an error, whatever the caller lets pass.
+bool has_errors(const std::vector<Finding>& findings);
+
+class Planner {
+ public:
+  Planner(const Syscalls& calls, const Checkpoint& source, const Selection& selection,
+          const Registry& registry, int threads)
+      : calls_(calls),
+        source_(source),
+        selection_(selection),
+        registry_(registry),
+        threads_(threads) {}
+
+  Conversion plan() &&;
+
+ private:
+  // conversion.cc: names and layouts
+  void choose_rules();
+  void rename_sources();
+  std::vector<NamedLayout> leaves() const;
+  Side side_of_source() const;
+  void resolve_sides();
+  bool converts() const { return selection_.to && result_.to != result_.from; }
+  bool casts() const {
+    return selection_.dtype || (selection_.expected && selection_.expected->cast);
+  }
+  std::vector<NamedLayout> make_targets();
+  std::vector<NamedLayout> apply_rules(const Mapping& mapping);
+  ApplyOptions apply_options(RuntimeNames runtime) const;
+  ModelConfig config() const;
+  bool goes_back_by_record() const;
+  std::vector<NamedLayout> go_back_by_rules();
+  Mapping mapping_that_fired() const;
+  Mapping without_prefix_changes() const;
+  void prove_round_trip(const Mapping& mapping, const std::vector<NamedLayout>& targets);
+  std::vector<NamedLayout> go_back_by_record();
+  void add_error(std::string code, const std::string& tensor, std::string message);
+
+  // planner_targets.cc: what becomes of the targets
+  void cast_targets(std::vector<NamedLayout>& targets);
+  void note_changed_dtypes(const std::vector<NamedLayout>& targets);
+  void tie(const std::vector<NamedLayout>& targets);
+  std::vector<NamedLayout> fit(std::vector<NamedLayout> targets);
+  void compile_targets(std::vector<NamedLayout> targets);
+  bool is_known_to_be_left_out(const Finding& finding) const;
+  MayCast may_cast() const;
+  void select(CopyProgram program);
+  std::vector<ProgramFile> program_files() const;
+  std::vector<ProgramSource> program_sources() const;
+
+  // planner_record.cc: what the output is to say of itself
+  void record();
+  void record_same_layout(bool renames);
+  void record_cast();
+  void keep_names();
+  bool record_renames();
+  bool leads_to_targets(const Mapping& mapping) const;
+  void keep_originals();
+
+  const Syscalls& calls_;
+  const Checkpoint& source_;
+  const Selection& selection_;
+  const Registry& registry_;
+  const int threads_;
+  SideFacts facts_;
+  MappingChoice choice_;
+  Mapping rules_;                                  // what leads to the runtime side
+  std::vector<std::optional<std::string>> names_;  // of the source's tensors, renamed
+  std::vector<int64_t> fired_;
+  std::vector<CastRule> casts_;          // the caller's: one, or none
+  std::vector<DType> recorded_dtypes_;   // of the original's tensors, going back by record
+  std::set<std::string> left_out_;       // sources of targets that no one expects
+  bool changed_by_expectation_ = false;  // targets are left out or cast as `expected` says
+  Conversion result_;
+};
+
+}  // namespace weightloom
