@@ -11,6 +11,12 @@ void bind_errors(nanobind::module_& module);
 void bind_tensor(nanobind::module_& module);
 /// Checkpoint and TensorInfo: what stands in files, or in memory as if it did.
 void bind_checkpoint(nanobind::module_& module);
+/// read_box: a tensor, or a part of one.
+void bind_boxes(nanobind::module_& module);
+/// Registry: mappings by name.
+void bind_registry(nanobind::module_& module);
+/// Selection, verify, diff, and their reports.
+void bind_verify(nanobind::module_& module);
 /// Plan: a conversion, and the ways to run it.
 void bind_plan(nanobind::module_& module);
 /// Plan.only and what else concerns parts of a plan; after bind_plan.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -35,20 +36,17 @@ struct TensorInfo {
 };
 
 TensorInfo info_of(const Checkpoint& checkpoint, const StoredTensor& tensor) {
-  return {tensor.name,
-          tensor.dtype,
-          tensor.shape,
-          checkpoint.files()[static_cast<size_t>(tensor.file)].name,
-          tensor.offset_bytes,
-          tensor.size_bytes};
+  return {tensor.name,         tensor.dtype,
+          tensor.shape,        checkpoint.files()[static_cast<size_t>(tensor.file)].name,
+          tensor.offset_bytes, tensor.size_bytes};
 }
 
 /// Errors: KeyError's kin.
 TensorInfo info_by_name(const Source& source, const std::string& name) {
   const StoredTensor* const found = source.checkpoint().find(name);
   if (found == nullptr) {
-    const nb::object refusal = nb::module_::import_("weightloom._errors").attr("unknown_tensor")(
-        name, source.checkpoint().path());
+    const nb::object refusal = nb::module_::import_("weightloom._errors")
+                                   .attr("unknown_tensor")(name, source.checkpoint().path());
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(refusal.ptr())), refusal.ptr());
     throw nb::python_error();
   }
@@ -165,6 +163,12 @@ SourcePtr source_in_memory(const std::vector<Held>& held,
                            std::move(owner));
 }
 
+bool equal_bytes(const Buffer& a, const Buffer& b) {
+  if (a.nbytes() != b.nbytes()) return false;
+  const nb::gil_scoped_release released;
+  return a.nbytes() == 0 || std::memcmp(a.data(), b.data(), a.nbytes()) == 0;
+}
+
 std::string representation(const Source& source) {
   const Checkpoint& checkpoint = source.checkpoint();
   return "weightloom.Checkpoint('" + checkpoint.path() + "', " +
@@ -173,7 +177,8 @@ std::string representation(const Source& source) {
 }
 
 void bind_info(nb::module_& module) {
-  nb::class_<TensorInfo>(module, "TensorInfo", "A tensor of a checkpoint and where its bytes stand.")
+  nb::class_<TensorInfo>(module, "TensorInfo",
+                         "A tensor of a checkpoint and where its bytes stand.")
       .def_ro("name", &TensorInfo::name, "As its header spells it.")
       .def_prop_ro(
           "dtype", [](const TensorInfo& info) { return to_string(info.dtype); },
@@ -238,6 +243,8 @@ void bind_checkpoint(nb::module_& module) {
       .def("__repr__", &representation);
   module.def("open", &open_source, nb::arg("path"), nb::arg("threads") = 1,
              "Reads all headers of a .safetensors file, a folder or an index.");
+  module.def("equal_bytes", &equal_bytes, nb::arg("a").noconvert(), nb::arg("b").noconvert(),
+             "True if two contiguous buffers hold the same bytes.");
   module.def("in_memory", &source_in_memory, nb::arg("tensors"), nb::arg("metadata"),
              nb::arg("texts"),
              "A checkpoint of (name, dtype, shape, contiguous buffer), whose memory is lent to it, "

@@ -1,11 +1,13 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
 #include "bind.h"
+#include "weightloom/base/byte_size.h"
 #include "weightloom/base/dtype.h"
 #include "weightloom/execute/budget.h"
 #include "weightloom/version.h"
-
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
 
 namespace nb = nanobind;
 
@@ -32,9 +34,14 @@ NB_MODULE(_core, module) {
       "Bytes of working memory that a run takes when the caller does not say.");
   module.def("default_threads", &default_threads,
              "Threads that a run takes when the caller does not say.");
+  module.def("parse_byte_size", &parse_byte_size, nb::arg("text"),
+             "A number of bytes as people write it: '5GB', '256MiB', '1000'.");
   bind_errors(module);
   bind_tensor(module);
   bind_checkpoint(module);
+  bind_boxes(module);
+  bind_registry(module);
   bind_plan(module);
   bind_plan_parts(module);
+  bind_verify(module);
 }

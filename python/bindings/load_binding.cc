@@ -76,7 +76,6 @@ nb::tuple load_plan(const PlanPtr& plan, std::optional<int> threads,
   return nb::make_tuple(load.objects(), load.findings());
 }
 
-
 using Buffer = nb::ndarray<nb::c_contig, nb::device::cpu>;
 using Buffers = std::map<std::string, nb::object>;
 
@@ -93,8 +92,9 @@ Buffer buffer_for(const ProgramTarget& target, const Buffers& buffers) {
                                       "' is not writable, contiguous memory of the CPU");
   }
   if (!holds(buffer.dtype(), target.dtype)) {
-    throw Error(ErrorCode::usage, "the buffer for '" + target.name + "' has another dtype than " +
-                                      std::string(to_string(target.dtype)),
+    throw Error(ErrorCode::usage,
+                "the buffer for '" + target.name + "' has another dtype than " +
+                    std::string(to_string(target.dtype)),
                 "plan with the dtype that is wanted");
   }
   return buffer;
@@ -136,17 +136,18 @@ std::vector<Finding> load_into_buffers(const PlanPtr& plan, const Buffers& buffe
 }  // namespace
 
 void bind_loads(nb::class_<Plan>& plan) {
-  plan.def("load", &load_plan, nb::kw_only(), nb::arg("threads") = nb::none(),
-           nb::arg("memory_budget") = nb::none(), nb::arg("progress") = nb::none(),
-           nb::arg("complete") = nb::none(), nb::arg("framework") = "numpy",
-           nb::sig("def load(self, *, threads: int | None = None, memory_budget: int | None = None, "
-                   "progress: collections.abc.Callable[[int, int, str], object] | None = None, "
-                   "complete: collections.abc.Callable[[str, typing.Any], object] | None = None, "
-                   "framework: str = 'numpy') -> tuple[dict[str, typing.Any], list[Finding]]"),
-           "Runs the plan into memory of its own: tensors by name, and findings of the run.\n\n"
-           "All tensors lie in one arena, which each of them keeps alive. `progress` is called with "
-           "bytes done, bytes in all and a tensor's name, `complete` with each name and tensor as "
-           "soon as it is whole, both from the calling thread; what they raise stops the run.")
+  plan.def(
+          "load", &load_plan, nb::kw_only(), nb::arg("threads") = nb::none(),
+          nb::arg("memory_budget") = nb::none(), nb::arg("progress") = nb::none(),
+          nb::arg("complete") = nb::none(), nb::arg("framework") = "numpy",
+          nb::sig("def load(self, *, threads: int | None = None, memory_budget: int | None = None, "
+                  "progress: collections.abc.Callable[[int, int, str], object] | None = None, "
+                  "complete: collections.abc.Callable[[str, typing.Any], object] | None = None, "
+                  "framework: str = 'numpy') -> tuple[dict[str, typing.Any], list[Finding]]"),
+          "Runs the plan into memory of its own: tensors by name, and findings of the run.\n\n"
+          "All tensors lie in one arena, which each of them keeps alive. `progress` is called with "
+          "bytes done, bytes in all and a tensor's name, `complete` with each name and tensor as "
+          "soon as it is whole, both from the calling thread; what they raise stops the run.")
       .def("load_into", &load_into_buffers, nb::arg("buffers"), nb::kw_only(),
            nb::arg("threads") = nb::none(), nb::arg("memory_budget") = nb::none(),
            nb::arg("progress") = nb::none(), nb::arg("complete") = nb::none(),

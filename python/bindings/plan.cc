@@ -24,6 +24,8 @@ DType dtype_called(const std::string& name) {
   throw Error(ErrorCode::usage, "dtype='" + name + "'", "take BF16, F16, F32 or F64");
 }
 
+}  // namespace
+
 Selection selection_of(const PlanRequest& request) {
   Selection selection;
   selection.from = side_called(request.from, "auto", "from_");
@@ -41,7 +43,11 @@ Selection selection_of(const PlanRequest& request) {
   return selection;
 }
 
-}  // namespace
+void add_given_mapping(MemoryFiles& files, const PlanRequest& request) {
+  if (request.mapping.starts_with('{')) {
+    files.add_text(std::string(kGivenMapping), request.mapping);
+  }
+}
 
 Plan::Plan(SourcePtr source)
     : source_(std::move(source)), texts_(std::make_shared<MemoryFiles>(source_->calls())) {}
@@ -50,9 +56,7 @@ PlanPtr Plan::make(SourcePtr source, const PlanRequest& request, const Registry&
                    int threads) {
   const std::shared_ptr<Plan> plan(new Plan(std::move(source)));
   const Checkpoint& checkpoint = plan->source_->checkpoint();
-  if (request.mapping.starts_with('{')) {
-    plan->texts_->add_text(std::string(kGivenMapping), request.mapping);
-  }
+  add_given_mapping(*plan->texts_, request);
   if (request.config_json) {
     plan->texts_->add_text(join_path(checkpoint.folder(), "config.json"), *request.config_json);
   }

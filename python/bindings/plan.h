@@ -29,6 +29,11 @@ struct PlanRequest {
   std::optional<std::string> config_json;  ///< in place of what stands beside the tensors
 };
 
+/// The same in the library's words. Errors: usage.
+Selection selection_of(const PlanRequest& request);
+/// Puts the text of a mapping, if one was given, where that selection looks for it.
+void add_given_mapping(MemoryFiles& files, const PlanRequest& request);
+
 /// A plan; immutable, shared by the runs of it.
 class Plan {
  public:

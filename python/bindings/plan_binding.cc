@@ -41,11 +41,11 @@ PlanPtr make_plan(SourcePtr source, std::string mapping, std::string from, std::
                   std::vector<std::string> include, std::vector<std::string> exclude,
                   std::string architecture, std::vector<Rename> renames, bool lenient,
                   std::optional<std::string> config_json, RegistryPtr registry, int threads) {
-  const PlanRequest request{std::move(mapping),      std::move(from),
-                            std::move(to),           std::move(dtype),
-                            std::move(keep_dtype),   std::move(include),
-                            std::move(exclude),      std::move(architecture),
-                            std::move(renames),      lenient,
+  const PlanRequest request{std::move(mapping),    std::move(from),
+                            std::move(to),         std::move(dtype),
+                            std::move(keep_dtype), std::move(include),
+                            std::move(exclude),    std::move(architecture),
+                            std::move(renames),    lenient,
                             std::move(config_json)};
   const nb::gil_scoped_release released;
   return Plan::make(std::move(source), request, registry ? *registry : shipped_registry(), threads);
@@ -63,9 +63,9 @@ void bind_plan(nb::module_& module) {
           "shape", [](const TargetInfo& info) { return nb::tuple(nb::cast(info.shape)); },
           nb::sig("def shape(self) -> tuple[int, ...]"), "Sizes of the dims, outermost first.")
       .def_ro("nbytes", &TargetInfo::size_bytes, "Size of its data in bytes.");
-  nb::class_<Plan> bound(module, "Plan", "A conversion that was planned from headers; nothing moved yet.");
-  bound
-      .def_prop_ro("targets", &targets_of, "What would be made, by name.")
+  nb::class_<Plan> bound(module, "Plan",
+                         "A conversion that was planned from headers; nothing moved yet.");
+  bound.def_prop_ro("targets", &targets_of, "What would be made, by name.")
       .def_prop_ro(
           "findings", [](const Plan& plan) { return plan.conversion().findings; },
           "All that was found, of every severity.")
@@ -82,7 +82,8 @@ void bind_plan(nb::module_& module) {
           "fired", [](const Plan& plan) { return plan.conversion().provenance.fired; },
           "Places in the mapping of the transforms that fired.")
       .def_prop_ro(
-          "record", [](const Plan& plan) { return format_provenance(plan.conversion().provenance); },
+          "record",
+          [](const Plan& plan) { return format_provenance(plan.conversion().provenance); },
           "The text of weightloom.json for what would be made.")
       .def_prop_ro(
           "nbytes", [](const Plan& plan) { return plan.program().target_bytes(); },
@@ -102,8 +103,7 @@ void bind_plan(nb::module_& module) {
              nb::arg("exclude") = std::vector<std::string>(), nb::arg("architecture") = "",
              nb::arg("renames") = std::vector<Rename>(), nb::arg("lenient") = false,
              nb::arg("config_json") = nb::none(), nb::arg("registry") = nb::none(),
-             nb::arg("threads") = 1,
-             "Plans a conversion of a Checkpoint.");
+             nb::arg("threads") = 1, "Plans a conversion of a Checkpoint.");
 }
 
 }  // namespace weightloom::python

@@ -21,9 +21,8 @@ class Source {
                                                  std::shared_ptr<const void> owner);
 
   const Checkpoint& checkpoint() const noexcept { return checkpoint_; }
-  const Syscalls& calls() const noexcept {
-    return memory_ ? memory_->calls() : system_calls();
-  }
+  const Syscalls& calls() const noexcept { return memory_ ? memory_->calls() : system_calls(); }
+  bool is_in_memory() const noexcept { return memory_ != nullptr; }
 
  private:
   explicit Source(Checkpoint checkpoint) : checkpoint_(std::move(checkpoint)) {}

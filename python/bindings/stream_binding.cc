@@ -92,14 +92,15 @@ void bind_streams(nb::module_& module, nb::class_<Plan>& plan) {
   nb::class_<Stream>(module, "Stream",
                      "Names and tensors, each as soon as it is complete. Closing it, or leaving "
                      "its `with` block, stops the run.")
-      .def("__iter__", [](nb::object self) { return self; },
-           nb::sig("def __iter__(self) -> Stream"))
+      .def(
+          "__iter__", [](nb::object self) { return self; }, nb::sig("def __iter__(self) -> Stream"))
       .def("__next__", &Stream::next, nb::sig("def __next__(self) -> tuple[str, typing.Any]"))
       .def("close", &Stream::close, "Stops the run, and frees what was not taken.")
       .def_prop_ro("findings", &Stream::findings,
                    "After the last tensor: values that casts made infinite.")
-      .def("__enter__", [](nb::object self) { return self; },
-           nb::sig("def __enter__(self) -> Stream"))
+      .def(
+          "__enter__", [](nb::object self) { return self; },
+          nb::sig("def __enter__(self) -> Stream"))
       .def("__exit__", [](Stream& stream, const nb::args&) { stream.close(); });
   plan.def("stream", &stream_of, nb::kw_only(), nb::arg("threads") = nb::none(),
            nb::arg("memory_budget") = nb::none(), nb::arg("framework") = "numpy",

@@ -23,9 +23,9 @@ std::byte no_bytes{};  // where a tensor without elements lies
 
 /// How NumPy, torch and Python's buffers have a dtype.
 struct Spelling {
-  const char* torch = nullptr;             // its name in torch; null: none
-  const char* buffer = nullptr;            // its PEP 3118 format; null: none, nor a NumPy dtype
-  std::optional<dtype_code> code{};        // DLPack's; nothing: crosses as bytes
+  const char* torch = nullptr;       // its name in torch; null: none
+  const char* buffer = nullptr;      // its PEP 3118 format; null: none, nor a NumPy dtype
+  std::optional<dtype_code> code{};  // DLPack's; nothing: crosses as bytes
 };
 
 Spelling spelling_of(DType dtype) noexcept {
@@ -83,8 +83,8 @@ std::vector<size_t> sizes_of(const Shape& shape) { return {shape.begin(), shape.
 
 /// Memory as an array of a framework, which keeps `owner` alive.
 template <typename... Kind>
-nb::object array_of(const Tensor& tensor, const std::vector<size_t>& sizes,
-                    nb::dlpack::dtype dtype, nb::handle owner) {
+nb::object array_of(const Tensor& tensor, const std::vector<size_t>& sizes, nb::dlpack::dtype dtype,
+                    nb::handle owner) {
   std::byte* const data = tensor.bytes.empty() ? &no_bytes : tensor.bytes.data();
   const nb::ndarray<Kind..., nb::device::cpu> array(data, sizes.size(), sizes.data(), owner,
                                                     nullptr, dtype);
@@ -93,8 +93,7 @@ nb::object array_of(const Tensor& tensor, const std::vector<size_t>& sizes,
 
 Error unknown_to_numpy(DType dtype) {
   const std::string width = std::to_string(std::max(bits(dtype), 8));
-  return {ErrorCode::unsupported,
-          "NumPy has no dtype for " + std::string(to_string(dtype)),
+  return {ErrorCode::unsupported, "NumPy has no dtype for " + std::string(to_string(dtype)),
           bits(dtype) < 8 ? "take the tensor's .bytes"
                           : "take .numpy(view='uint" + width + "') for its bits, or .torch()"};
 }
@@ -107,13 +106,14 @@ nb::object numpy_of(const Tensor& tensor, nb::handle owner) {
 nb::object numpy_bits_of(const Tensor& tensor, const std::string& view, nb::handle owner) {
   const int width = bits(tensor.dtype);
   if (width < 8 || width > 64 || view != "uint" + std::to_string(width)) {
-    throw Error(ErrorCode::usage,
-                "view '" + view + "' of a tensor of " + std::string(to_string(tensor.dtype)) +
-                    ", whose elements have " + std::to_string(width) + " bits",
-                width < 8 ? "take the tensor's .bytes" : "take 'uint" + std::to_string(width) + "'");
+    throw Error(
+        ErrorCode::usage,
+        "view '" + view + "' of a tensor of " + std::string(to_string(tensor.dtype)) +
+            ", whose elements have " + std::to_string(width) + " bits",
+        width < 8 ? "take the tensor's .bytes" : "take 'uint" + std::to_string(width) + "'");
   }
-  const nb::dlpack::dtype dtype{static_cast<uint8_t>(dtype_code::UInt),
-                                static_cast<uint8_t>(width), 1};
+  const nb::dlpack::dtype dtype{static_cast<uint8_t>(dtype_code::UInt), static_cast<uint8_t>(width),
+                                1};
   return array_of<nb::numpy>(tensor, sizes_of(tensor.shape), dtype, owner);
 }
 
@@ -159,7 +159,8 @@ nb::object to_dlpack(nb::handle self, const nb::kwargs& options) {
                 "DLPack has no dtype for " + std::string(to_string(tensor.dtype)),
                 "take .torch(), or .bytes");
   }
-  return array_of<nb::array_api>(tensor, sizes_of(tensor.shape), *dtype, self).attr("__dlpack__")(**options);
+  return array_of<nb::array_api>(tensor, sizes_of(tensor.shape), *dtype, self)
+      .attr("__dlpack__")(**options);
 }
 
 nb::object to_array(nb::handle self, const nb::object& dtype, const nb::object& copy) {

@@ -1,6 +1,7 @@
 #include "watch.h"
 
 #include <chrono>
+
 #include <nanobind/stl/string.h>
 
 #include "weightloom/base/error.h"

@@ -26,8 +26,8 @@ class Watch {
  public:
   /// `progress`: None, or called with (bytes_done, bytes_total, tensor) from the waiting thread.
   /// `complete`: called there with the places of targets, in the order in which they are complete.
-  Watch(std::optional<int> threads, std::optional<int64_t> memory_budget,
-        nanobind::object progress, std::function<void(size_t)> complete = {});
+  Watch(std::optional<int> threads, std::optional<int64_t> memory_budget, nanobind::object progress,
+        std::function<void(size_t)> complete = {});
 
   /// For the library: the options of the run, and what it calls when a target is complete.
   const RunOptions& options() const noexcept { return options_; }

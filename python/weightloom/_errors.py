@@ -116,3 +116,9 @@ def unknown_tensor(name: str, path: str) -> UnknownTensorError:
     error = UnknownTensorError(name)
     error.code, error.message = "not_found", f"{path}: there is no tensor '{name}'"
     return error
+
+
+def refusal(kind: type[Error], message: str, next_step: str = "") -> Error:
+    """An exception of the Python package's own, by its class."""
+    code = next(code for code, (known, _) in _CLASSES.items() if known is kind)
+    return error_of(code, message, next_step, [])

@@ -1,21 +1,57 @@
-"""From a checkpoint to tensors in memory."""
+"""From a checkpoint to a plan, and from a plan to tensors in memory."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Union
+from typing import Any
 
 from . import _core
-from ._core import Checkpoint, Plan
+from ._arrays import dtype_name
+from ._core import Checkpoint, Plan, Registry, Stream
+from ._errors import UsageError, refusal
+from ._progress import Progress, callback_for
 
-PathLike = Union[str, "os.PathLike[str]"]
-Source = Union[PathLike, Checkpoint]
+PathLike = str | os.PathLike[str]
+Source = PathLike | Checkpoint
+Size = int | str | None
+Complete = Callable[[str, Any], object]
+Rename = Mapping[str, str] | Iterable[tuple[str, str]] | None
+
+default_registry = Registry()
+"""The registry that counts where none is given: the shipped mappings, and what is registered."""
 
 
 def open(path: PathLike, *, threads: int | None = None) -> Checkpoint:
-    """Reads the headers of a ``.safetensors`` file, a folder or an index."""
-    return _core.open(os.fspath(path), threads or _core.default_threads())
+    """Reads the headers of a checkpoint; data is left where it is.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A ``.safetensors`` file, a folder that holds some, or an index.
+    threads : int, optional
+        How many read headers; as many as the machine has cores, or 4, by default.
+
+    Returns
+    -------
+    Checkpoint
+        A mapping of names, sorted, to `TensorInfo` (dtype, shape, file, offset, nbytes).
+
+    Raises
+    ------
+    NotFoundError, AccessError
+        If there is nothing at `path`, or it may not be read.
+    FormatError, CheckpointError
+        If headers, or the set of files, are broken; ``findings`` lists all of what is wrong.
+    UnsupportedError
+        For pickled weights.
+    """
+    return _core.open(os.fspath(path), thread_count(threads))
+
+
+def thread_count(threads: int | None) -> int:
+    """The number given, or the library's own."""
+    return _core.default_threads() if threads is None else threads
 
 
 def opened(source: Source, threads: int | None = None) -> Checkpoint:
@@ -23,23 +59,22 @@ def opened(source: Source, threads: int | None = None) -> Checkpoint:
     return source if isinstance(source, Checkpoint) else open(source, threads=threads)
 
 
-def dtype_name(dtype: Any) -> str | None:
-    """A dtype of torch, NumPy or by name as safetensors spells it; None stays None."""
-    if dtype is None or dtype in _core.DTYPES:
-        return dtype
-    name = str(getattr(dtype, "__name__", dtype)).removeprefix("torch.")
-    return _BY_NAME.get(name, name)
+def size_in_bytes(size: Size) -> int | None:
+    """A size as a number of bytes: ``"1GiB"``, ``2**30``; None for None."""
+    return _core.parse_byte_size(size) if isinstance(size, str) else size
 
 
-_BY_NAME = {
-    "bfloat16": "BF16",
-    "float16": "F16",
-    "half": "F16",
-    "float32": "F32",
-    "float": "F32",
-    "float64": "F64",
-    "double": "F64",
-}
+def rename_pairs(rename: Rename) -> list[tuple[str, str]]:
+    """Renames as pairs, in their order."""
+    pairs = rename.items() if isinstance(rename, Mapping) else rename or ()
+    return [(pattern, text) for pattern, text in pairs]
+
+
+def texts(globs: Iterable[str] | str, argument: str) -> list[str]:
+    """A list of globs; a lone string, which would be taken letter by letter, is refused."""
+    if isinstance(globs, str):
+        raise refusal(UsageError, f"{argument}='{globs}'", f"give a list: {argument}=['{globs}']")
+    return list(globs)
 
 
 def plan(
@@ -53,24 +88,72 @@ def plan(
     include: Iterable[str] = (),
     exclude: Iterable[str] = (),
     architecture: str | None = None,
-    rename: Mapping[str, str] | None = None,
+    rename: Rename = None,
     lenient: bool = False,
+    registry: Registry | None = None,
+    config_json: str | None = None,
     threads: int | None = None,
 ) -> Plan:
-    """Plans a conversion from headers alone; nothing moves."""
+    """Plans a conversion from headers alone; nothing moves.
+
+    Parameters
+    ----------
+    source : path or Checkpoint
+        What is to be converted.
+    mapping : str
+        ``"auto"``: by the record beside the tensors, else by config.json; ``"none"``: names stay; a
+        registered name; a path that ends in ``.json``, or a folder of such files; or the text of a
+        mapping file.
+    from_ : {"auto", "hub", "runtime"}
+        Which layout the source holds. Found out by default.
+    to : {"same", "hub", "runtime"}
+        Which layout is wanted: as published, or as a program runs it.
+    dtype : str, torch.dtype or numpy.dtype, optional
+        What tensors of F64, F32, F16 and BF16 become.
+    keep_dtype : iterable of str
+        Globs over target names that `dtype` does not touch.
+    include, exclude : iterable of str
+        Globs over target names; `exclude` wins.
+    architecture : str, optional
+        The class that is to hold the model; config.json's by default.
+    rename : mapping or pairs of str, optional
+        Regular expressions and texts, run on the source's names before anything else.
+    lenient : bool
+        Let pass source tensors that no target uses.
+    registry : Registry, optional
+        Where mappings are looked up; `default_registry` by default.
+    config_json : str, optional
+        Text that counts in place of the config.json beside the tensors.
+    threads : int, optional
+        For matching names.
+
+    Returns
+    -------
+    Plan
+        With ``targets``, ``findings``, ``mapping``, and the ways to run it: ``load``,
+        ``load_into``, ``stream``, ``convert``. What is wrong with the tensors stands in
+        ``findings``; a plan that they refuse raises `PlanError` when it is run.
+
+    Raises
+    ------
+    UsageError, MappingError, FormatError
+        For what is wrong with the request itself.
+    """
     return _core.plan(
         opened(source, threads),
-        mapping=mapping,
+        mapping=os.fspath(mapping),
         from_=from_,
         to=to,
         dtype=dtype_name(dtype),
-        keep_dtype=list(keep_dtype),
-        include=list(include),
-        exclude=list(exclude),
+        keep_dtype=texts(keep_dtype, "keep_dtype"),
+        include=texts(include, "include"),
+        exclude=texts(exclude, "exclude"),
         architecture=architecture or "",
-        renames=list((rename or {}).items()),
+        renames=rename_pairs(rename),
         lenient=lenient,
-        threads=threads or _core.default_threads(),
+        registry=registry if registry is not None else default_registry,
+        config_json=config_json,
+        threads=thread_count(threads),
     )
 
 
@@ -79,21 +162,106 @@ def load(
     mapping: str = "auto",
     dtype: Any = None,
     threads: int | None = None,
-    memory_budget: int | None = None,
-    progress: Callable[[int, int, str], object] | None = None,
+    memory_budget: Size = None,
+    progress: Progress = None,
     *,
     to: str = "runtime",
     framework: str = "numpy",
-    complete: Callable[[str, Any], object] | None = None,
+    complete: Complete | None = None,
+    tied: Mapping[str, str] | None = None,
     **selection: Any,
 ) -> dict[str, Any]:
-    """Loads a checkpoint into memory."""
+    """Loads a checkpoint into memory, in the layout that a program runs.
+
+    All tensors lie in one arena of huge pages, and each keeps it alive. Nothing is copied on the
+    way: bytes are read to where they stay.
+
+    Parameters
+    ----------
+    path : path or Checkpoint
+        A ``.safetensors`` file, a folder, an index.
+    mapping, dtype, to, selection
+        As `plan` takes them.
+    threads : int, optional
+        Workers: as many as cores, or 4. 1: synchronous, in order.
+    memory_budget : int or str, optional
+        Bytes, or ``"1GiB"``: staging and tiles of all workers; results are not counted.
+    progress : bool or callable, optional
+        None: a bar where somebody watches. True, False: always, never. A callable gets bytes done,
+        bytes in all, and a tensor's name, and stops the load with what it raises.
+    framework : {"numpy", "torch", "weightloom"}
+        What tensors are. NumPy has no BF16, FP8 and narrower; such a tensor is a `Tensor`, which
+        never passes for numbers of another type.
+    complete : callable, optional
+        Called with name and tensor as soon as each is whole, while others are still read.
+    tied : mapping of str to str, optional
+        Names that are the tensor of another name where the checkpoint does not have them.
+
+    Returns
+    -------
+    dict of str to array
+        By name; shapes as the plan's targets have them.
+
+    Raises
+    ------
+    PlanError
+        If names, shapes or coverage are wrong; before the first byte is read.
+    InputOutputError, NotFoundError, NoSpaceError
+        From the system; nothing is left behind.
+    KeyboardInterrupt
+        At once; nothing is left behind.
+    """
     planned = plan(path, mapping=mapping, dtype=dtype, threads=threads, to=to, **selection)
     tensors, _ = planned.load(
         threads=threads,
-        memory_budget=memory_budget,
-        progress=progress,
+        memory_budget=size_in_bytes(memory_budget),
+        progress=callback_for(progress, "load"),
         complete=complete,
         framework=framework,
     )
+    for alias, name in (tied or {}).items():
+        if alias not in tensors and name in tensors:
+            tensors[alias] = tensors[name]
     return tensors
+
+
+def stream(
+    path: Source,
+    mapping: str = "auto",
+    dtype: Any = None,
+    threads: int | None = None,
+    memory_budget: Size = None,
+    *,
+    to: str = "runtime",
+    framework: str = "numpy",
+    **selection: Any,
+) -> Stream:
+    """Loads a checkpoint tensor by tensor: each is handed over as soon as it is complete.
+
+    What is done with one tensor, such as its upload to a device, overlaps with reading the next.
+    Each has memory of its own, freed with it. Closing the stream early stops the work.
+
+    Parameters
+    ----------
+    path, mapping, dtype, threads, to, framework, selection
+        As `load` takes them.
+    memory_budget : int or str, optional
+        Bytes held in working memory and in tensors that were not taken yet, together. A tensor
+        larger than half of it comes alone.
+
+    Returns
+    -------
+    Stream
+        An iterator of name and tensor, in the order in which they are complete; also a context
+        manager.
+
+    Examples
+    --------
+    >>> with weightloom.stream("Mixtral-8x7B", framework="torch") as tensors:
+    ...     for name, tensor in tensors:
+    ...         model[name] = tensor.to("cuda")
+    """
+    planned = plan(path, mapping=mapping, dtype=dtype, threads=threads, to=to, **selection)
+    return planned.stream(
+        threads=threads, memory_budget=size_in_bytes(memory_budget), framework=framework
+    )

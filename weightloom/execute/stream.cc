@@ -2,8 +2,8 @@
 
 #include <condition_variable>
 #include <deque>
-#include <functional>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <stop_token>
 #include <thread>
@@ -179,9 +179,7 @@ TensorStream::TensorStream(const Syscalls& calls, const CopyProgram& program, co
     : run_(std::make_unique<Run>(calls, program, run)) {}
 TensorStream::~TensorStream() = default;
 std::optional<StreamedTensor> TensorStream::next() { return run_->next(); }
-bool TensorStream::is_ready(std::chrono::milliseconds patience) {
-  return run_->is_ready(patience);
-}
+bool TensorStream::is_ready(std::chrono::milliseconds patience) { return run_->is_ready(patience); }
 void TensorStream::stop() noexcept { run_->stop(); }
 std::vector<Finding> TensorStream::findings() const { return run_->findings(); }
 

@@ -1,0 +1,16 @@
+"""The functions of `safetensors.torch` for files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._load import PathLike
+from ._safetensors import safe_open, save_file
+
+__all__ = ["load_file", "save_file"]
+
+
+def load_file(filename: PathLike, device: Any = "cpu", *, backend: str = "pread") -> dict[str, Any]:
+    """All tensors of a safetensors file as torch tensors, by name."""
+    with safe_open(filename, "torch", device) as file:
+        return file.get_tensors()
