@@ -40,6 +40,7 @@ Selection selection_of(const PlanRequest& request) {
   selection.lenient = request.lenient;
   if (request.dtype) selection.dtype = dtype_called(*request.dtype);
   selection.keep_dtype = request.keep_dtype;
+  selection.expected = request.expected;
   return selection;
 }
 

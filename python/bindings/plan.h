@@ -27,6 +27,7 @@ struct PlanRequest {
   std::vector<Rename> renames;
   bool lenient = false;
   std::optional<std::string> config_json;  ///< in place of what stands beside the tensors
+  std::optional<Expected> expected{};      ///< what a model has places for
 };
 
 /// The same in the library's words. Errors: usage.

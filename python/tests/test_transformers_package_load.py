@@ -34,9 +34,7 @@ def load_both(model_class: Any, folder: Path, **kwargs: Any) -> tuple[Any, Any]:
     theirs = model_class.from_pretrained(folder, output_loading_info=True, **kwargs)
     torch.manual_seed(SEED)
     lenient = {"lenient": True} if theirs[1]["unexpected_keys"] else {}
-    own = ours.from_pretrained(
-        model_class, folder, output_loading_info=True, **lenient, **kwargs
-    )
+    own = ours.from_pretrained(model_class, folder, output_loading_info=True, **lenient, **kwargs)
     return theirs, own
 
 

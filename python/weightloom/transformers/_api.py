@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from transformers import PreTrainedModel
 
+from weightloom._load import Size
+from weightloom._progress import Progress
+
 from . import _custom, _refusals, _saving
 from ._seam import Request, serving
-
-Progress = bool | Callable[..., Any] | None
 
 
 def from_pretrained(
@@ -19,7 +20,7 @@ def from_pretrained(
     pretrained_model_name_or_path: str | os.PathLike[str],
     *model_args: Any,
     threads: int | None = None,
-    memory_budget: int | None = None,
+    memory_budget: Size = None,
     progress: Progress = None,
     lenient: bool = False,
     **kwargs: Any,
@@ -43,7 +44,7 @@ def from_pretrained(
         Workers of the load; by default as many as `weightloom.load` takes. One if the environment
         has ``HF_DEACTIVATE_ASYNC_LOAD=1``.
     memory_budget
-        Bytes of working memory.
+        Bytes of working memory, or a text such as ``"1GiB"``.
     progress
         As for `weightloom.load`.
     lenient
@@ -95,7 +96,7 @@ def load_adapter(
     adapter_name: str | None = None,
     *,
     threads: int | None = None,
-    memory_budget: int | None = None,
+    memory_budget: Size = None,
     lenient: bool = False,
     **kwargs: Any,
 ) -> Any:
@@ -143,7 +144,7 @@ def load_weights(
     transforms: Iterable[Any] | None = None,
     *,
     threads: int | None = None,
-    memory_budget: int | None = None,
+    memory_budget: Size = None,
     lenient: bool = False,
     require: Iterable[str] = (),
 ) -> Any:
@@ -190,7 +191,7 @@ def save_pretrained(
     save_original_format: bool = True,
     state_dict: dict[str, Any] | None = None,
     threads: int | None = None,
-    memory_budget: int | None = None,
+    memory_budget: Size = None,
     progress: Progress = None,
     **kwargs: Any,
 ) -> None:

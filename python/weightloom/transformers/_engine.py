@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ import torch
 import weightloom
 from transformers.modeling_utils import str_to_torch_dtype
 from weightloom import _core
+from weightloom._load import Size, size_in_bytes
+from weightloom._progress import Progress, callback_for
 
 from . import _refusals
 from ._rules import ModelRules
@@ -89,62 +91,46 @@ class Run:
     """How to move bytes."""
 
     threads: int | None = None
-    memory_budget: int | None = None
-    progress: Any = None
+    memory_budget: Size = None
+    progress: Progress = None
+    what: str = "load"
 
     def quiet(self) -> dict[str, Any]:
         """As the core takes them, where it tells of no progress."""
-        return {"threads": self.threads, "memory_budget": self.memory_budget}
+        budget = size_in_bytes(self.memory_budget)
+        return {"threads": self.threads, "memory_budget": budget}
 
     def options(self) -> dict[str, Any]:
         """As the core takes them."""
-        return {**self.quiet(), "progress": self.progress}
-
-
-@dataclass(frozen=True)
-class Target:
-    """A tensor that a plan makes for a model."""
-
-    name: str  # as the model has it
-    dtype: str
-    shape: tuple[int, ...]
+        return {**self.quiet(), "progress": callback_for(self.progress, self.what)}
 
 
 class LoadPlan:
     """What a checkpoint gives a model, planned from headers."""
 
-    def __init__(self, plan: Any, name_in_model: Callable[[str], str]) -> None:
+    def __init__(self, plan: Any) -> None:
         plan.raise_if_refused()
         self._plan = plan
         self.fired: list[int] = plan.fired
-        self.targets: list[Target] = []
-        self._name_there: dict[str, str] = {}
-        for target in plan.targets:
-            name = name_in_model(target.name)
-            if self._name_there.setdefault(name, target.name) != target.name:
-                raise _refusals.two_for_one(name, self._name_there[name], target.name)
-            self.targets.append(Target(name, target.dtype, target.shape))
+        self.targets = plan.targets
+        self.unexpected = {f.tensor for f in plan.findings if f.code == "unexpected"}
 
     def verbatim_of(self, name: str) -> str | None:
         """The stored tensor that a target is, unchanged but for its name."""
-        return self._plan.verbatim_of(self._name_there[name])
+        return self._plan.verbatim_of(name)
 
     def load(self, names: list[str], run: Run) -> Iterator[tuple[str, torch.Tensor]]:
         """The tensors of these names, all in one arena."""
         tensors, _ = self._only(names).load(framework="torch", **run.options())
-        for name in names:
-            yield name, tensors[self._name_there[name]]
+        yield from tensors.items()
 
     def stream(self, names: list[str], run: Run) -> Iterator[tuple[str, torch.Tensor]]:
         """The tensors of these names, each as it is complete."""
-        name_here = {self._name_there[name]: name for name in names}
-        for name, tensor in self._only(names).stream(framework="torch", **run.quiet()):
-            yield name_here[name], tensor
+        with self._only(names).stream(framework="torch", **run.quiet()) as tensors:
+            yield from tensors
 
     def _only(self, names: list[str]) -> Any:
-        if len(names) == len(self.targets):
-            return self._plan
-        return self._plan.only([self._name_there[name] for name in names])
+        return self._plan if len(names) == len(self.targets) else self._plan.only(names)
 
 
 def plan_load(
@@ -155,35 +141,30 @@ def plan_load(
     base_model_prefix: str,
     threads: int | None,
 ) -> LoadPlan:
-    """Plans what the model wants; targets that it does not want are among the plan's all the same.
+    """Plans what the model wants, cast to the dtypes that it wants where the core casts.
 
     Raises
     ------
     weightloom.PlanError
         With all findings, if the mapping cannot be applied whole.
     """
-    plan = _core.plan(
+    plan = _core.plan_for_model(
         source.checkpoint,
         mapping=mapping,
-        from_="hub",
-        to="runtime",
-        lenient=True,
+        wanted=[(name, _cast_to(tensor.dtype)) for name, tensor in wanted.items()],
+        base_model_prefix=base_model_prefix,
         threads=threads or _core.default_threads(),
     )
-    return LoadPlan(plan, _prefixed(wanted, base_model_prefix))
+    return LoadPlan(plan)
 
 
-def _prefixed(wanted: dict[str, Wanted], prefix: str) -> Callable[[str], str]:
-    """A base model's names in a head model, and the other way round: as Transformers finds them."""
+_CASTABLE = {"F64", "F32", "F16", "BF16"}
 
-    def name_in_model(name: str) -> str:
-        rest = name[len(prefix) + 1 :]
-        if prefix and name.startswith(prefix + ".") and rest in wanted:
-            return rest
-        longer = f"{prefix}.{name}"
-        return longer if prefix and longer in wanted else name
 
-    return name_in_model
+def _cast_to(dtype: torch.dtype) -> str | None:
+    """What the core casts to; other dtypes are torch's to change."""
+    name = dtype_name(dtype)
+    return name if name in _CASTABLE else None
 
 
 class SavePlan:
@@ -204,9 +185,7 @@ METADATA = [("format", "pt")]
 RECORD = "weightloom.json"
 
 
-def plan_save(
-    tensors: dict[str, torch.Tensor], rules: ModelRules, threads: int | None
-) -> SavePlan:
+def plan_save(tensors: dict[str, torch.Tensor], rules: ModelRules, threads: int | None) -> SavePlan:
     """Plans the way back of the rules, from where the tensors lie.
 
     Raises

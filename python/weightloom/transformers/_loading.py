@@ -85,7 +85,7 @@ class _Load:
         by_value = _values.names_by_value(self._rules, transforms, self._source.names())
         self._wanted = wanted_tensors(self._model, self._config.dtype_plan or {})
         plan = self._plan(by_value)
-        outcome = _outcome.compare(plan.targets, self._wanted)
+        outcome = _outcome.compare(plan.targets, plan.unexpected, self._wanted)
         info = outcome.info()
         self._refuse_unfit(info)
         index = self._move(plan, outcome.taken)
@@ -136,9 +136,7 @@ class _Load:
             yield name, tensor.to(device=device, dtype=self._wanted[name].dtype)
 
     def _add_by_value(self, info: Any, names: set[str], index: Any) -> Any:
-        more, index = _values.load_by_value(
-            self._model, self._files, self._config, names, index
-        )
+        more, index = _values.load_by_value(self._model, self._files, self._config, names, index)
         _outcome.merge(info, more)
         self._refuse_unfit(info)
         return index

@@ -43,14 +43,13 @@ class Outcome:
         return info
 
 
-def compare(targets: Iterable[Target], wanted: dict[str, Wanted]) -> Outcome:
-    """Sorts the targets by what the model wants."""
-    outcome = Outcome(missing=set(wanted))
+def compare(
+    targets: Iterable[Target], unexpected: Iterable[str], wanted: dict[str, Wanted]
+) -> Outcome:
+    """Sorts the targets by what the model wants; all have names that it has."""
+    outcome = Outcome(missing=set(wanted), unexpected=set(unexpected))
     for target in targets:
         name, shape = target.name, torch.Size(target.shape)
-        if name not in wanted:
-            outcome.unexpected.add(name)
-            continue
         outcome.missing.discard(name)
         if shape == torch.Size(wanted[name].shape):
             outcome.taken.append(name)

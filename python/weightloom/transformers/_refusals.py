@@ -95,16 +95,6 @@ def refuse_odd_tensor(name: str, tensor: Any) -> None:
     )
 
 
-def two_for_one(name: str, one: str, other: str) -> Exception:
-    """Two tensors of the checkpoint become one of the model."""
-    return error_of(
-        "plan",
-        f"'{name}' of the model would come from '{one}' and from '{other}'",
-        "take one of them out of the checkpoint, or rename it with key_mapping=",
-        [],
-    )
-
-
 def unexpected_tensors(source: str, model: str, names: Iterable[str]) -> Exception:
     """The checkpoint has tensors that the model has no place for."""
     found = sorted(names)
@@ -117,9 +107,7 @@ def unexpected_tensors(source: str, model: str, names: Iterable[str]) -> Excepti
     )
 
 
-def mismatched_tensors(
-    source: str, model: str, found: Iterable[tuple[str, Any, Any]]
-) -> Exception:
+def mismatched_tensors(source: str, model: str, found: Iterable[tuple[str, Any, Any]]) -> Exception:
     """Tensors whose shape is not the parameter's."""
     lines = sorted(
         f"'{name}' is {list(shape)}, but {model} wants {list(wanted)}"

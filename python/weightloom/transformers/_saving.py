@@ -15,6 +15,8 @@ from transformers import PreTrainedModel, core_model_loading, modeling_utils
 from transformers.conversion_mapping import get_model_conversion_mapping
 from transformers.modeling_utils import unwrap_model
 
+from weightloom._load import Size
+
 from . import _engine, _refusals, _rules, _shards
 
 
@@ -26,13 +28,13 @@ class SaveOptions:
     variant: str | None
     save_original_format: bool
     threads: int | None
-    memory_budget: int | None
+    memory_budget: Size
     progress: Any
 
     @property
     def run(self) -> _engine.Run:
         """For the core."""
-        return _engine.Run(self.threads, self.memory_budget, self.progress)
+        return _engine.Run(self.threads, self.memory_budget, self.progress, "save")
 
 
 @torch.no_grad()

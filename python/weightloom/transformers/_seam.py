@@ -20,6 +20,8 @@ from typing import Any
 from transformers import PreTrainedModel
 from transformers.utils import is_env_variable_true
 
+from weightloom._load import Size
+
 from . import _refusals
 
 MOVER = "_load_pretrained_model"
@@ -31,7 +33,7 @@ class Request:
     """What the caller asks of one load, and what came of it."""
 
     threads: int | None = None
-    memory_budget: int | None = None
+    memory_budget: Size = None
     progress: Any = None
     lenient: bool = False
     adapter: bool = False
