@@ -108,8 +108,8 @@ def load_into(
     Raises
     ------
     weightloom.PlanError
-        If `strict` and anything does not fit, or if the mapping cannot be applied whole. The tensors
-        are as they were.
+        If `strict` and anything does not fit, or if the mapping cannot be applied whole. The
+        tensors are as they were.
     """
     wanted = _tensors_of(module_or_state_dict)
     source = _load.opened(path, threads)

@@ -1,6 +1,6 @@
 """Three edits of a model's mapping, for adapters and heads of one's own.
 
-What a checkpoint needs beyond the mapping of the base model is said as an edit of that mapping: more
+What a checkpoint needs beyond the mapping of the base model is said as an edit of it: more
 transforms, one more operation in every converter, or one kind of operation in the place of another.
 The lists that come out go to `load_weights`. Nothing that is given is changed.
 """

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import weightloom
 from transformers.modeling_utils import str_to_torch_dtype
+
+import weightloom
 from weightloom import _core
 from weightloom._load import Size, size_in_bytes
 from weightloom._progress import Progress, callback_for
@@ -185,7 +186,12 @@ METADATA = [("format", "pt")]
 RECORD = "weightloom.json"
 
 
-def plan_save(tensors: dict[str, torch.Tensor], rules: ModelRules, threads: int | None) -> SavePlan:
+def plan_save(
+    tensors: dict[str, torch.Tensor],
+    rules: ModelRules,
+    base_model_prefix: str,
+    threads: int | None,
+) -> SavePlan:
     """Plans the way back of the rules, from where the tensors lie.
 
     Raises
@@ -198,7 +204,7 @@ def plan_save(tensors: dict[str, torch.Tensor], rules: ModelRules, threads: int 
     if not rules.forms:
         plain = _core.in_memory(held, METADATA, [])
         return SavePlan(_core.plan(plain, mapping="none", to="same", threads=workers))
-    record = _record(rules.text, workers)
+    record = _record(rules.text, base_model_prefix, workers)
     source = _core.in_memory(held, METADATA, [(RECORD, record)])
     return SavePlan(_core.plan(source, from_="runtime", to="hub", threads=workers))
 
@@ -209,9 +215,10 @@ def _held(name: str, tensor: torch.Tensor) -> tuple[str, str, list[int], Any]:
     return (name, dtype_name(tensor.dtype), list(tensor.shape), flat)
 
 
-def _record(mapping: str, threads: int) -> str:
+def _record(mapping: str, base_model_prefix: str, threads: int) -> str:
     """The record of a load in which every rule fired, in the core's own words."""
     empty = _core.in_memory([], METADATA, [])
     record = json.loads(_core.plan(empty, mapping=mapping, to="same", threads=threads).record)
     places = range(len(record["mapping"]["transforms"]))
-    return json.dumps({**record, "layout": "runtime", "fired": list(places)})
+    facts = {"layout": "runtime", "fired": list(places), "base_model_prefix": base_model_prefix}
+    return json.dumps({**record, **facts})

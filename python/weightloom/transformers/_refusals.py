@@ -101,8 +101,8 @@ def unexpected_tensors(source: str, model: str, names: Iterable[str]) -> Excepti
     return error_of(
         "plan",
         f"{source}: {_count(len(found))} that {model} has no place for: {_listed(found)}",
-        "load into the class that has them, give the rule that renames them (key_mapping=), or pass "
-        "lenient=True to leave them out",
+        "load into the class that has them, give the rule that renames them (key_mapping=), or "
+        "pass lenient=True to leave them out",
         [],
     )
 

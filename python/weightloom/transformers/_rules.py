@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from transformers import PreTrainedModel, core_model_loading
+
 from weightloom import _transformers_rules as rules
 
 FORMAT = "weightloom.mapping/1"

@@ -50,7 +50,7 @@ def save(
     tensors = tensors_to_write(model, state_dict)
     transforms = transforms_to_reverse(model) if options.save_original_format else []
     tensors, rules = _value_operations_done(model, tensors, transforms)
-    plan = _engine.plan_save(tensors, rules, options.threads)
+    plan = _engine.plan_save(tensors, rules, model.base_model_prefix, options.threads)
     layout = _shards.shard_layout(
         model,
         plan.targets,

@@ -30,7 +30,7 @@ class Spec(Protocol):
 
 @dataclass(frozen=True)
 class Layout:
-    """Files with the names of their tensors, and the index's name and text when there are several."""
+    """Files with the names of their tensors, and name and text of the index of several files."""
 
     files: dict[str, list[str]]
     index: tuple[str, str] | None

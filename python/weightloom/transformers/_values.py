@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any
 
-import weightloom
 from transformers import PreTrainedModel, core_model_loading, modeling_utils
+
+import weightloom
 
 from ._rules import ModelRules
 
