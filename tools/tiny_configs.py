@@ -4,7 +4,7 @@
 
 A config class is asked for its default, which is then shrunk: fewer layers, yet one of each kind
 that the per-layer lists tell of; smaller dims, vocabularies and tables. What this general recipe
-cannot build stands in `tiny_configs_by_hand.py`, as explicit small configs.
+cannot know stands in `tiny_configs_by_hand.py`, as fields of such configs.
 
 The recipe comes in six levels, since no single one builds everything: a class that checks its dims
 against one another may refuse small dims but take few layers, and so on. `tiny_config` says which
@@ -19,13 +19,13 @@ import functools
 import importlib
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from tiny_configs_by_hand import BY_HAND
+from tiny_configs_by_hand import changed, changes_for
 from transformers import PreTrainedConfig, PreTrainedModel
 
 MANY_LAYERS = 10**6
@@ -247,28 +247,33 @@ class Shrink:
 
 
 def tiny_config(model_class: type[PreTrainedModel], level: int) -> PreTrainedConfig:
-    """A small config for the class. Level 5 is the default config as it is."""
+    """A small config for the class. Level 5 is the default config, but for what has to be changed."""
     config_class = model_class.config_class
-    if level == 5:
-        return config_class()
-    values = Shrink(level)(config_class().to_dict())
+    changes = changes_for(model_class.__name__, config_class.model_type)
+    values = default_values(config_class)
+    if level < 5:
+        values = Shrink(level)(values)
     for name in ("transformers_version", "architectures", "_name_or_path"):
         values.pop(name, None)
-    return config_class.from_dict(values)
+    return config_class.from_dict(changed(values, changes))
+
+
+def default_values(config_class: type[PreTrainedConfig]) -> dict[str, Any]:
+    """The default config's fields; none where there is no default that is accepted."""
+    try:
+        return config_class().to_dict()
+    except Exception:  # a config may check its fields against one another in any way
+        return {}
 
 
 def configs_to_try(
     model_class: type[PreTrainedModel], levels: tuple[int, ...]
 ) -> Iterator[tuple[str, PreTrainedConfig]]:
-    """Each with the name of where it comes from: by hand first, where there is one."""
-    for key in (model_class.__name__, getattr(model_class.config_class, "model_type", None)):
-        if key in BY_HAND:
-            yield f"by hand: {key}", BY_HAND[key](model_class.config_class)
-            return
+    """Each with the name of where it comes from."""
     for level in levels:
         try:
             yield f"level {level}", tiny_config(model_class, level)
-        except Exception:  # a config may check its fields against one another in any way
+        except Exception:  # see default_values
             continue
 
 
@@ -288,25 +293,55 @@ def time_limit(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, previous)
 
 
+class NotBuilt(ValueError):
+    """No config builds the class; the message says why each did not.
+
+    Attributes
+    ----------
+    package
+        What has to be installed, if that is the reason.
+    """
+
+    def __init__(self, reasons: list[str], package: str) -> None:
+        self.package = package
+        super().__init__(" | ".join(dict.fromkeys(reasons)) or "its default config is refused")
+
+
+def on_meta(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> PreTrainedModel:
+    """The model without weights."""
+    with time_limit(SECONDS_PER_CLASS), torch.device("meta"):
+        return model_class(config)
+
+
 def build_on_meta(
-    model_class: type[PreTrainedModel], levels: tuple[int, ...] = (0, 3, 1, 2, 4, 5)
+    model_class: type[PreTrainedModel],
+    levels: tuple[int, ...] = (0, 3, 1, 2, 4, 5),
+    prepare: Callable[[PreTrainedConfig], None] = lambda config: None,
 ) -> PreTrainedModel:
-    """The model without weights.
+    """The model without weights, of the first config that builds it; `prepare` sees that config first.
 
     Raises
     ------
-    ValueError
-        If no config builds it; the message says why each did not.
+    NotBuilt
+        If none does.
     """
-    failures = []
+    reasons, package = [], ""
     for origin, config in configs_to_try(model_class, levels):
         try:
-            with time_limit(SECONDS_PER_CLASS), torch.device("meta"):
-                return model_class(config)
+            prepare(config)
+            return on_meta(model_class, config)
         except Exception as error:  # whatever a constructor raises
-            reason = (str(error).splitlines() or [""])[0][:160]
-            failures.append(f"{origin}: {type(error).__name__}: {reason}")
-    raise ValueError(" | ".join(dict.fromkeys(failures)) or "its default config is refused")
+            first = next((line for line in str(error).splitlines() if line.strip()), "")
+            reasons.append(f"{origin}: {type(error).__name__}: {first[:160]}")
+            if isinstance(error, ImportError):
+                package = missing_package(str(error))
+    raise NotBuilt(reasons, package)
+
+
+def missing_package(message: str) -> str:
+    """The package that an ImportError asks for: what its message says to install."""
+    found = re.search(r"requires the (\S+) library|No module named '(\w+)'", message)
+    return next(filter(None, found.groups()), "a package") if found else "a package"
 
 
 @functools.cache

@@ -24,7 +24,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 FORMAT = "weightloom.mapping/1"
@@ -273,7 +273,6 @@ class _Chain:
     model: Any
     declared: Declared
     for_saving: bool
-    _shapes: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
 
     def operations(self) -> list[Json]:
         """The operations' forms, in order."""

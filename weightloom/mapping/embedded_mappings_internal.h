@@ -7,11 +7,13 @@
 namespace weightloom {
 
 struct EmbeddedFile {
-  std::string_view name;  ///< "mixtral.json"
+  std::string_view file;     ///< "mixtral.json"
+  std::string_view mapping;  ///< name of the mapping in it; empty: it is none
+  std::string_view aliases;  ///< of the mapping, each with a space behind
   std::string_view text;
 };
 
-/// Sorted by name.
+/// Sorted by file.
 std::span<const EmbeddedFile> embedded_mappings() noexcept;
 
 }  // namespace weightloom

@@ -119,9 +119,9 @@ struct ModelCatalog::State {
 
 ModelCatalog ModelCatalog::built_in() {
   for (const auto& file : embedded_mappings()) {
-    if (file.name != kFileName) continue;
+    if (file.file != kFileName) continue;
     ModelCatalog catalog;
-    catalog.state_ = std::make_shared<State>(std::string(file.name), std::string(file.text));
+    catalog.state_ = std::make_shared<State>(std::string(file.file), std::string(file.text));
     return catalog;
   }
   return {};

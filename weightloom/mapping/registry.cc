@@ -1,5 +1,6 @@
 #include "weightloom/mapping/registry.h"
 
+#include <mutex>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,44 +12,72 @@
 
 namespace weightloom {
 
-Registry Registry::built_in() {
+/// A mapping that is there, or the text of one that is parsed when it is first asked for.
+class Registry::Entry {
+ public:
+  explicit Entry(Mapping mapping) : name_(mapping.name()), mapping_(std::move(mapping)) {}
+  Entry(std::string_view name, std::string_view file, std::string_view text)
+      : name_(name), file_(file), text_(text) {}
+
+  const std::string& name() const noexcept { return name_; }
+
+  const Mapping& mapping() const {
+    std::call_once(once_, [this] {
+      if (!mapping_) mapping_ = Mapping::parse(text_, file_);
+    });
+    return *mapping_;
+  }
+
+ private:
+  std::string name_;
+  std::string_view file_;
+  std::string_view text_;
+  mutable std::once_flag once_;
+  mutable std::optional<Mapping> mapping_;
+};
+
+Registry Registry::read_shipped() {
   Registry registry;
   registry.models_ = ModelCatalog::built_in();
   for (const auto& file : embedded_mappings()) {
-    if (file.name == "models.json") continue;
-    if (file.name == "plain.json") {
-      registry.add_plain(file.text, file.name);
-    } else {
-      registry.add(Mapping::parse(file.text, file.name));
+    if (file.file == "plain.json") registry.add_plain(file.text, file.file);
+    if (file.mapping.empty()) continue;
+    const auto entry = std::make_shared<const Entry>(file.mapping, file.file, file.text);
+    registry.mappings_.emplace(file.mapping, entry);
+    for (size_t at = 0; at < file.aliases.size();) {
+      const size_t end = file.aliases.find(' ', at);
+      registry.mappings_.emplace(file.aliases.substr(at, end - at), entry);
+      at = end + 1;
     }
   }
-  for (const auto& [name, mapping] : registry.mappings_) registry.shipped_.insert(name);
-  for (const auto& [name, mapping] : registry.aliases_) registry.shipped_.insert(name);
   return registry;
 }
 
-const Mapping* Registry::find(std::string_view name) const noexcept {
-  const auto alias = aliases_.find(name);
-  const auto found = mappings_.find(alias == aliases_.end() ? name : alias->second);
-  return found == mappings_.end() ? nullptr : &found->second;
+Registry Registry::built_in() {
+  static const Registry shipped = read_shipped();
+  return shipped;
+}
+
+const Mapping* Registry::find(std::string_view name) const {
+  const auto found = mappings_.find(name);
+  return found == mappings_.end() ? nullptr : &found->second->mapping();
 }
 
 const Mapping* Registry::find_for(std::string_view architecture,
-                                  std::string_view model_type) const noexcept {
+                                  std::string_view model_type) const {
   const Mapping* of_class = architecture.empty() ? nullptr : find(architecture);
   return of_class != nullptr ? of_class : find(model_type);
 }
 
 const Mapping* Registry::find_registered(std::string_view architecture,
-                                         std::string_view model_type) const noexcept {
+                                         std::string_view model_type) const {
   for (const std::string_view name : {architecture, model_type}) {
-    if (name.empty() || shipped_.contains(name)) continue;
-    if (const Mapping* mapping = find(name)) return mapping;
+    if (is_user_registered(name)) return find(name);
   }
   return nullptr;
 }
 
-std::span<const WeightTransform> Registry::legacy() const noexcept {
+std::span<const WeightTransform> Registry::legacy() const {
   const Mapping* legacy = find("legacy");
   return legacy == nullptr ? std::span<const WeightTransform>() : legacy->transforms();
 }
@@ -59,35 +88,34 @@ bool Registry::is_plain(std::string_view model_type) const noexcept {
 
 std::vector<std::string> Registry::names() const {
   std::vector<std::string> names;
-  for (const auto& [name, mapping] : mappings_) names.push_back(name);
+  for (const auto& [name, entry] : mappings_) {
+    if (entry->name() == name) names.push_back(name);
+  }
   return names;
 }
 
 std::vector<std::string> Registry::similar(std::string_view name, int most) const {
-  std::vector<std::string> known = names();
-  for (const auto& [alias, mapping] : aliases_) known.push_back(alias);
+  std::vector<std::string> known;
+  for (const auto& [each, entry] : mappings_) known.push_back(each);
   return closest(name, known, most);
 }
 
 void Registry::add(Mapping mapping, bool overwrite) {
-  std::vector<std::string> taken = mapping.aliases();
-  taken.push_back(mapping.name());
-  for (const auto& name : taken) {
-    if (overwrite || find(name) == nullptr) continue;
+  std::vector<std::string> names = mapping.aliases();
+  names.push_back(mapping.name());
+  for (const auto& name : names) {
+    const auto taken = mappings_.find(name);
+    if (overwrite || taken == mappings_.end()) continue;
     throw Error(ErrorCode::mapping,
                 fmt::format("mapping '{}': the name '{}' is taken by mapping '{}'", mapping.name(),
-                            name, find(name)->name()),
+                            name, taken->second->name()),
                 "give it another name, or overwrite");
   }
-  for (const auto& name : taken) {
-    aliases_.erase(name);
-    mappings_.erase(name);
-    shipped_.erase(name);
+  const auto entry = std::make_shared<const Entry>(std::move(mapping));
+  for (auto& name : names) {
+    mappings_.insert_or_assign(name, entry);
+    user_registered_.insert(std::move(name));
   }
-  std::erase_if(aliases_, [&](const auto& alias) { return !mappings_.contains(alias.second); });
-  for (const auto& alias : mapping.aliases()) aliases_.emplace(alias, mapping.name());
-  std::string name = mapping.name();
-  mappings_.emplace(std::move(name), std::move(mapping));
 }
 
 void Registry::add_plain(std::string_view json, std::string_view file) {

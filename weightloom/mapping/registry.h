@@ -1,8 +1,13 @@
 // The registry of mappings, as a value: the shipped ones and the caller's.
+//
+// A shipped mapping is parsed when it is first asked for, once for all registries of the process;
+// its names are known at once.
+// Thread safety: a value; const functions may run at the same time, of copies too.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -22,21 +27,27 @@ class Registry {
  public:
   /// An empty registry.
   Registry() = default;
-  /// What is shipped in mappings/: parsed from data embedded in the library.
+  /// What is shipped in mappings/, embedded in the library.
   static Registry built_in();
 
-  /// By name or alias: a class name or a model_type. Null if unknown.
-  const Mapping* find(std::string_view name) const noexcept;
+  /// By name or alias: a class name or a model_type. Null if unknown. Lives as long as a registry
+  /// that has it.
+  const Mapping* find(std::string_view name) const;
   /// The mapping of a model: that of its class, else that of its model_type; null if neither is
   /// known. Source: the specification's look-up rule.
-  const Mapping* find_for(std::string_view architecture,
-                          std::string_view model_type) const noexcept;
-  /// As find_for, among what add() brought after the shipped ones.
-  const Mapping* find_registered(std::string_view architecture,
-                                 std::string_view model_type) const noexcept;
+  const Mapping* find_for(std::string_view architecture, std::string_view model_type) const;
+  /// As find_for, among what was added by whomever the registry belongs to.
+  const Mapping* find_registered(std::string_view architecture, std::string_view model_type) const;
+  /// True if there is a mapping of that name or alias, without a look into it.
+  bool contains(std::string_view name) const noexcept { return mappings_.contains(name); }
+  /// True for a name or alias that was added, by whomever the registry belongs to: code of one's
+  /// own for a model uses those alone. Source: the specification's look-up rule for custom code.
+  bool is_user_registered(std::string_view name) const noexcept {
+    return user_registered_.contains(name);
+  }
   /// Old names that every model may have, whatever its mapping (LayerNorm.gamma, weight_g); empty
   /// if there is no mapping of the name "legacy".
-  std::span<const WeightTransform> legacy() const noexcept;
+  std::span<const WeightTransform> legacy() const;
   /// True for a model type whose whole model tree needs no transform (mappings/plain.json).
   bool is_plain(std::string_view model_type) const noexcept;
   /// How many model types need no transform.
@@ -46,8 +57,8 @@ class Registry {
   /// Names and aliases close to `name` in spelling, best first, at most `most`.
   std::vector<std::string> similar(std::string_view name, int most = 3) const;
 
-  /// Adds a mapping under its name and aliases. Overwriting an alias of another mapping takes that
-  /// alias alone; overwriting a mapping's own name drops it with its aliases.
+  /// Adds a mapping under its name and aliases. Overwriting takes those names alone: what else the
+  /// mapping that had them is called stays.
   /// Errors: mapping if a name is taken and not `overwrite`.
   void add(Mapping mapping, bool overwrite = false);
   /// Adds transforms for a model_type or a class name.
@@ -72,10 +83,12 @@ class Registry {
   void add_plain(std::string_view json, std::string_view file);
 
  private:
-  std::map<std::string, Mapping, std::less<>> mappings_;
-  std::map<std::string, std::string, std::less<>> aliases_;
+  class Entry;
+  static Registry read_shipped();
+
+  std::map<std::string, std::shared_ptr<const Entry>, std::less<>> mappings_;  // by name and alias
+  std::set<std::string, std::less<>> user_registered_;
   std::set<std::string, std::less<>> plain_;
-  std::set<std::string, std::less<>> shipped_;  // names and aliases; add() takes them off
   ModelCatalog models_;
   OperationMakers operations_ = OperationMakers::built_in();
 };

@@ -140,8 +140,7 @@ MappingChoice choose_by_name(const std::string& name, const Registry& registry) 
   const std::string hint =
       similar.empty() ? "" : fmt::format("; did you mean {}?", fmt::join(similar, " or "));
   throw Error(ErrorCode::mapping, fmt::format("no mapping is called '{}'{}", name, hint),
-              fmt::format("known are: {}; a file's name must end in .json",
-                          fmt::join(registry.names(), ", ")));
+              "'weightloom mappings' lists those there are; a file's name must end in .json");
 }
 
 MappingChoice read_mapping_file(const Syscalls& calls, const std::string& path,
@@ -161,7 +160,7 @@ MappingChoice choose_rules(const Syscalls& calls, const Checkpoint& checkpoint,
                            const Registry& registry, bool must_know) {
   if (wanted == "none") return without_rules("none");
   if (wanted.ends_with(".json")) return read_mapping_file(calls, wanted, registry);
-  const bool is_name = registry.find(wanted) != nullptr || registry.is_plain(wanted);
+  const bool is_name = registry.contains(wanted) || registry.is_plain(wanted);
   if (wanted != "auto" && !is_name && is_folder(calls, wanted)) {
     return choose_by_config(checkpoint, facts, with_folder(calls, registry, wanted), must_know);
   }

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Write what Weightloom ships of the installed Transformers: its mappings, and its model catalogue.
+
+    python tools/export_transformers.py                   # writes mappings/
+    python tools/export_transformers.py --check           # compares; exits 1 with a diff
+    python tools/export_transformers.py --check --only mappings
+
+`mappings/NAME.json` holds one distinct list of transforms, with the other names that are registered for
+it as aliases; `mappings/models.json` holds the model classes (docs/mappings.md). A class that needs a
+package that is not installed keeps the entry that it has; its name is printed. timm, scipy and pillow
+are needed to make every entry anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import multiprocessing
+import os
+import sys
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "python" / "weightloom")]
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import model_catalogue  # noqa: E402
+import tiny_configs  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from _transformers_rules import mapping_text, mapping_to_json  # noqa: E402
+from transformers import conversion_mapping  # noqa: E402
+from transformers_declarations import declared_for  # noqa: E402
+
+MAPPINGS = ROOT / "mappings"
+CATALOGUE = "models.json"
+# Files of the folder that are not of this making.
+OTHERS = {"plain.json"}
+
+
+def registered() -> dict[str, list[Any]]:
+    """Every list of transforms that Transformers registers, by key, in its order."""
+    return conversion_mapping._build_checkpoint_conversion_mapping()
+
+
+def mapping_files() -> dict[str, str]:
+    """Text of each mapping file by name: one for each distinct list, named by its first key."""
+    names: dict[str, list[str]] = {}
+    forms: dict[str, dict[str, Any]] = {}
+    for key, transforms in registered().items():
+        form = mapping_to_json(key, transforms, declared=declared_for(key))
+        text = json.dumps(form["transforms"])
+        names.setdefault(text, []).append(key)
+        forms.setdefault(text, form)
+    files = {}
+    for text, (first, *others) in names.items():
+        form = forms[text]
+        if others:
+            transforms = form.pop("transforms")
+            form |= {"aliases": sorted(others), "transforms": transforms}
+        files[f"{first}.json"] = mapping_text(form)
+    return dict(sorted(files.items()))
+
+
+def catalogue_entries(class_names: Iterable[str], jobs: int) -> dict[str, dict[str, Any]]:
+    """Entries of classes, by name, with those that other classes' sub-models add to."""
+    names = list(class_names)
+    context = multiprocessing.get_context("fork")
+    with context.Pool(jobs, maxtasksperchild=200) as pool:
+        found = pool.map(model_catalogue.entries_of, names, chunksize=8)
+    return model_catalogue.merged(dict(zip(names, found, strict=True)))
+
+
+def catalogue_text(entries: dict[str, dict[str, Any]], autos: dict[str, dict[str, str]]) -> str:
+    """The catalogue, one class a line, so that a new release is a readable diff."""
+    head = {"format": model_catalogue.FORMAT, "transformers": transformers.__version__}
+    return (
+        f"{compact(head)[:-1]},\n"
+        f' "auto": {{\n{lines(autos)}}},\n'
+        f' "classes": {{\n{lines(entries)}}}}}\n'
+    )
+
+
+def lines(entries: dict[str, Any]) -> str:
+    """Entries, one a line."""
+    return ",\n".join(f"  {json.dumps(k)}: {compact(v)}" for k, v in sorted(entries.items()))
+
+
+def compact(value: Any) -> str:
+    """JSON without spaces."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def shipped_entries() -> dict[str, dict[str, Any]]:
+    """Entries of the catalogue that is there."""
+    path = MAPPINGS / CATALOGUE
+    return json.loads(path.read_text(encoding="utf-8"))["classes"] if path.exists() else {}
+
+
+def catalogue_file(jobs: int) -> str:
+    """Text of the catalogue."""
+    entries = catalogue_entries(tiny_configs.model_classes(), jobs)
+    return finished_catalogue(entries)
+
+
+def finished_catalogue(entries: dict[str, dict[str, Any]]) -> str:
+    """Text of the catalogue; what this environment cannot build keeps the entry that it has."""
+    shipped = shipped_entries()
+    kept = []
+    for name in list(entries):
+        if (package := entries[name].pop("lacks", None)) and name in shipped:
+            entries[name] = shipped[name]
+            kept.append(f"{name} ({package})")
+    if kept:
+        print(f"kept, for lack of a package: {', '.join(kept)}", file=sys.stderr)
+    return catalogue_text(entries, model_catalogue.auto_tables(entries))
+
+
+def shipped_files() -> dict[str, str]:
+    """Text of each file that is there, by name."""
+    return {
+        path.name: path.read_text(encoding="utf-8")
+        for path in sorted(MAPPINGS.glob("*.json"))
+        if path.name not in OTHERS
+    }
+
+
+def differences(wanted: dict[str, str], shipped: dict[str, str]) -> list[str]:
+    """Lines of a diff from what is shipped to what the installed Transformers makes."""
+    found: list[str] = []
+    for name in sorted(wanted | shipped):
+        before = shipped.get(name, "").splitlines(keepends=True)
+        after = wanted.get(name, "").splitlines(keepends=True)
+        ours, theirs = f"mappings/{name}", f"Transformers {transformers.__version__}: {name}"
+        found += difflib.unified_diff(before, after, ours, theirs, n=0)
+    return found
+
+
+def write(files: dict[str, str], replaced: Iterable[str]) -> None:
+    """Writes the files, and removes those of the shipped ones that they replace."""
+    for name in set(replaced) - set(files):
+        (MAPPINGS / name).unlink()
+    for name, text in files.items():
+        (MAPPINGS / name).write_text(text, encoding="utf-8")
+
+
+def main() -> int:
+    """Parse the arguments, then write or compare."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    parser.add_argument("--only", choices=["mappings", "models"], help="one of the two parts")
+    parser.add_argument("--jobs", type=int, default=2, help="processes that build models")
+    arguments = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    transformers.logging.set_verbosity_error()
+    torch.set_num_threads(1)
+
+    wanted: dict[str, str] = {}
+    if arguments.only != "models":
+        wanted |= mapping_files()
+    if arguments.only != "mappings":
+        wanted[CATALOGUE] = catalogue_file(arguments.jobs)
+    shipped = {
+        name: text
+        for name, text in shipped_files().items()
+        if arguments.only in (None, "models" if name == CATALOGUE else "mappings")
+    }
+    if not arguments.check:
+        write(wanted, shipped)
+        return 0
+    found = differences(wanted, shipped)
+    sys.stdout.writelines(found)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

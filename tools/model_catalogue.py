@@ -1,0 +1,269 @@
+"""What Weightloom has to know of the model classes of Transformers, read off models on meta.
+
+For each class: the sub-models that it holds, where their configs stand, which weights are tied, what
+a cast leaves alone, what a report leaves out, and the names of its tensors. `mappings/models.json` is
+made of this by export_transformers.py; docs/mappings.md describes its form.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import tiny_configs
+import transformers
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.models.auto import modeling_auto
+
+FORMAT = "weightloom.models/1"
+# Key of an entry → attribute of the class.
+LISTS = {
+    "keep_in_fp32": "_keep_in_fp32_modules",
+    "keep_in_fp32_strict": "_keep_in_fp32_modules_strict",
+    "ignore_on_load_missing": "_keys_to_ignore_on_load_missing",
+    "ignore_on_load_unexpected": "_keys_to_ignore_on_load_unexpected",
+    "ignore_on_save": "_keys_to_ignore_on_save",
+}
+# Marks that are left on configs and modules while models are built.
+PLACE = "_catalogue_place"
+AUTO = "_catalogue_auto"
+OWN = "_catalogue_own"
+# Switches of a config that add names, or take some away.
+OPTIONAL = re.compile("bias|norm|pool|mask_token|learned|proj|conv|tie_word")
+
+
+def mark_configs(config: PreTrainedConfig, place: str = "") -> None:
+    """Leaves on each config the path of attributes that leads to it; copies keep the mark."""
+    setattr(config, PLACE, place)
+    declared = list(getattr(config, "sub_configs", None) or {})
+    for name in [*declared, *vars(config)]:
+        sub = getattr(config, name, None) if isinstance(name, str) else None
+        if isinstance(sub, PreTrainedConfig) and PLACE not in vars(sub):
+            mark_configs(sub, f"{place}.{name}" if place else name)
+
+
+@contextlib.contextmanager
+def recording() -> Iterator[None]:
+    """While models are built: notes which auto class made one, and what each has of its own."""
+    autos = [each for each in vars(modeling_auto).values() if is_auto_class(each)]
+    before = [(each, vars(each).get("from_config")) for each in autos]
+    post_init = PreTrainedModel.post_init
+    for each in autos:
+        each.from_config = noting_auto(each.from_config.__func__)
+    PreTrainedModel.post_init = noting_own(post_init)
+    try:
+        yield
+    finally:
+        PreTrainedModel.post_init = post_init
+        for each, original in before:
+            if original is None:
+                del each.from_config
+            else:
+                each.from_config = original
+
+
+def is_auto_class(thing: Any) -> bool:
+    """True for AutoModel and its like."""
+    return isinstance(thing, type) and getattr(thing, "_model_mapping", None) is not None
+
+
+def noting_auto(original: Any) -> Any:
+    """`from_config` that notes on the model by which class and of which config it was made."""
+
+    def from_config(cls: type, config: PreTrainedConfig, **kwargs: Any) -> PreTrainedModel:
+        model = original(cls, config, **kwargs)
+        setattr(model, AUTO, (cls.__name__, getattr(config, PLACE, None), config.model_type))
+        return model
+
+    return classmethod(from_config)
+
+
+def noting_own(original: Any) -> Any:
+    """`post_init` that notes what the model says of itself, before its sub-models' is added."""
+
+    def post_init(self: PreTrainedModel) -> None:
+        if OWN not in vars(self):
+            own = {key: sorted(getattr(self, name) or []) for key, name in LISTS.items()}
+            setattr(self, OWN, own)
+        original(self)
+
+    return post_init
+
+
+def starred(name: str) -> str:
+    """The name with `*` for each component that is a number."""
+    return ".".join("*" if part.isdigit() else part for part in name.split("."))
+
+
+def nearest_submodels(model: PreTrainedModel) -> list[tuple[str, PreTrainedModel]]:
+    """Path and model of each sub-model that no other sub-model holds, in the order of the walk."""
+    found: list[tuple[str, PreTrainedModel]] = []
+    for path, module in model.named_modules():
+        if not path or not isinstance(module, PreTrainedModel):
+            continue
+        if not any(path.startswith(f"{outer}.") for outer, _ in found):
+            found.append((path, module))
+    return found
+
+
+def relative_place(place: str | None, parent: str) -> str:
+    """Path of attributes from the parent's config to the sub-model's; "" for the parent's own."""
+    if place is None or place == parent:
+        return ""
+    if not parent:
+        return place
+    if place.startswith(f"{parent}."):
+        return place[len(parent) + 1 :]
+    return ""
+
+
+def describe_submodel(path: str, sub: PreTrainedModel, parent: PreTrainedModel) -> dict[str, str]:
+    """The entry of one sub-model."""
+    place = getattr(parent.config, PLACE, "") or ""
+    auto, at, model_type = getattr(sub, AUTO, ("", None, ""))
+    entry = {"path": starred(path)}
+    if auto:
+        entry["auto"] = auto
+        config = relative_place(at, place)
+    else:
+        entry["class"] = type(sub).__name__
+        model_type = sub.config.model_type
+        config = relative_place(getattr(sub.config, PLACE, None), place)
+    if config:
+        entry["config"] = config
+    if auto or model_type != type(sub).config_class.model_type:
+        entry["model_type"] = model_type
+    return entry
+
+
+def submodels_of(model: PreTrainedModel) -> list[dict[str, str]]:
+    """Entries of the nearest sub-models; those of a list that are alike stand there once."""
+    entries: list[dict[str, str]] = []
+    for path, sub in nearest_submodels(model):
+        entry = describe_submodel(path, sub, model)
+        if entry not in entries:
+            entries.append(entry)
+    return entries
+
+
+def own_names(model: PreTrainedModel) -> list[str]:
+    """Templates of the names in its state_dict that are not a sub-model's."""
+    inner = tuple(f"{path}." for path, _ in nearest_submodels(model))
+    return sorted({starred(name) for name in model.state_dict() if not name.startswith(inner)})
+
+
+def facts_of_class(model_class: type[PreTrainedModel]) -> dict[str, Any]:
+    """What the class says without being built."""
+    lists = {key: sorted(getattr(model_class, name, None) or []) for key, name in LISTS.items()}
+    return {
+        "model_type": model_class.config_class.model_type,
+        "base_model_prefix": model_class.base_model_prefix,
+        "tied": tied_of(model_class),
+        **lists,
+    }
+
+
+def tied_of(model: Any) -> dict[str, str]:
+    """Its tied weights, as patterns."""
+    tied = model._tied_weights_keys
+    return dict(tied) if isinstance(tied, dict) else {}
+
+
+def without_empty(entry: dict[str, Any]) -> dict[str, Any]:
+    """The entry without empty lists and texts."""
+    return {key: value for key, value in entry.items() if value or value is False}
+
+
+def describe(model: PreTrainedModel) -> dict[str, Any]:
+    """The entry of a class, of a model built under `recording`."""
+    facts = facts_of_class(type(model))
+    facts |= vars(model).get(OWN, {}) | {"tied": tied_of(model)}
+    prefix = {key: facts.pop(key) for key in ("model_type", "base_model_prefix")}
+    return without_empty(
+        {**prefix, "submodels": submodels_of(model), **facts, "names": own_names(model)}
+    )
+
+
+def entries_of(class_name: str) -> dict[str, dict[str, Any]]:
+    """The entry of a class, and those of the classes of its sub-models as they are there.
+
+    An entry that no small config builds says `"tree": false`, and `"lacks": PACKAGE` if that is why.
+    """
+    model_class = tiny_configs.class_named(class_name)
+    found: dict[str, dict[str, Any]] = {}
+    with recording():
+        try:
+            model = tiny_configs.build_on_meta(model_class, prepare=mark_configs)
+        except tiny_configs.NotBuilt as failure:
+            unknown = {**facts_of_class(model_class), "tree": False, "lacks": failure.package}
+            return {class_name: without_empty(unknown)}
+        for built in [model, *variants(model)]:
+            for module in built.modules():
+                if isinstance(module, PreTrainedModel):
+                    add(found, type(module).__name__, describe(module))
+    return found
+
+
+def variants(model: PreTrainedModel) -> list[PreTrainedModel]:
+    """The same class with what is optional turned round, so that its names are there too."""
+    values = model.config.to_dict()
+    values.pop(PLACE, None)
+    turned = turned_round(values)
+    if turned == values:
+        return []
+    try:
+        config = type(model.config).from_dict(turned)
+        mark_configs(config)
+        return [tiny_configs.on_meta(type(model), config)]
+    except Exception:  # not every choice goes with every other
+        return []
+
+
+def turned_round(values: dict[str, Any]) -> dict[str, Any]:
+    """A config's dict with its biases, norms and poolers switched, in sub-configs too."""
+    turned = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            turned[name] = turned_round(value)
+        elif isinstance(value, bool) and OPTIONAL.search(str(name)):
+            turned[name] = not value
+        elif name != PLACE:
+            turned[name] = value
+    return turned
+
+
+def add(found: dict[str, dict[str, Any]], name: str, entry: dict[str, Any]) -> None:
+    """Adds an entry; one that is there gains its names, and is otherwise left as it is."""
+    known = found.setdefault(name, entry)
+    if known.get("tree", True) and "names" in entry:
+        known["names"] = sorted({*known.get("names", []), *entry["names"]})
+
+
+def merged(found: dict[str, dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """One entry per class: its own, else that of a sub-model; with the names of all."""
+    entries = {name: found[name][name] for name in found}
+    for owner in sorted(found):
+        for name, entry in found[owner].items():
+            if not entries.get(name, entry).get("tree", True):
+                entries[name] = dict(entry)
+            add(entries, name, entry)
+    return entries
+
+
+def auto_tables(entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, str]]:
+    """Class by model type, for each auto class that a sub-model is made by."""
+    used = {sub["auto"] for e in entries.values() for sub in e.get("submodels", []) if "auto" in sub}
+    return {name: auto_table(name) for name in sorted(used | {"AutoModel"})}
+
+
+def auto_table(name: str) -> dict[str, str]:
+    """Class by model type; of several classes, the first is what config.json does not overrule."""
+    mapping = getattr(transformers, name)._model_mapping._model_mapping
+    return {
+        model_type: classes if isinstance(classes, str) else classes[0]
+        for model_type, classes in sorted(mapping.items())
+    }
+
+
