@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Holds the repository to its own map: which room may include which, how files are named, and
-what public headers include and export.
+"""Holds the repository to its own map: which room may include which, how files are named, what
+public headers include and export, and what bindings include.
 
 usage: scripts/check_arrows.py [ROOT]
 
@@ -36,6 +36,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 TEST_FILE = re.compile(r"_(test|testing|fuzz)\.(h|cc)$")
 LANGUAGES = {".h": "C++", ".cc": "C++", ".py": "Python", ".sh": "shell"}
 EXEMPT_NAMES = {"__init__.py", "conftest.py"}
+BINDINGS = PurePosixPath("python/bindings")
 
 
 def room_of(path: PurePosixPath) -> str | None:
@@ -68,6 +69,8 @@ def include_faults(path: PurePosixPath, include: str) -> Iterator[str]:
         yield f"{path}: {room}/ stands above {other}/ and must not include {include}"
     if include.endswith("_testing.h") and not is_test(path):
         yield f"{path}: {include} is for tests only"
+    if path.is_relative_to(BINDINGS) and (include.endswith("_internal.h") or other == "cli"):
+        yield f"{path}: bindings include public headers only, not {include}"
     private = THIRD_PARTY.match(include) or include.endswith("_internal.h")
     if is_public_header(path) and private:
         yield f"{path}: a public header must not include {include}"

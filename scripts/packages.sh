@@ -14,7 +14,7 @@ weightloom_build_packages=(
 # For the checks on top: sanitizers, fuzzing, formatting, linting, the Python tests.
 weightloom_check_packages=(
   python3-venv clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev libfuzzer-19-dev
-  doxygen mandoc zsh fish binutils
+  doxygen mandoc zsh fish binutils python3-dev
 )
 
 # True if the command "cmake" is there and is 3.25 or later, wherever it came from.
@@ -29,12 +29,18 @@ have_venv() {
   python3 -c 'import ensurepip, venv' 2>/dev/null
 }
 
+# True if modules can be compiled for python3, wherever it came from.
+have_python_headers() {
+  [[ -e $(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h ]]
+}
+
 # Prints those of the given packages that are not installed.
 missing_packages() {
   local package
   for package in "$@"; do
     if [[ $package == cmake ]] && have_cmake; then continue; fi
     if [[ $package == python3-venv ]] && have_venv; then continue; fi
+    if [[ $package == python3-dev ]] && have_python_headers; then continue; fi
     if [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null) != installed ]]; then
       printf '%s\n' "$package"
     fi

@@ -56,9 +56,11 @@ fuzz_smoke() {
   done
 }
 
+# What nanobind reports as leaked at exit is a failure.
 run_pytest() {
   HF_HUB_OFFLINE=1 WEIGHTLOOM_BUILD_DIR=$PWD/build/release \
-    "$python" -m pytest -q -ra -p no:cacheprovider python/tests
+    "$python" -m pytest -q -ra -p no:cacheprovider python/tests 2> >(tee build/pytest.stderr >&2)
+  ! grep 'nanobind: leaked' build/pytest.stderr
 }
 
 quick=false
@@ -98,11 +100,13 @@ run_ctest clang-sanitize
 heading 'Fuzz targets, a short run each'
 build clang-fuzz
 fuzz_smoke
-heading 'Python environment'
+heading 'Python environment and package'
 python=$(scripts/python_env.sh)
 heading 'C++ tests'
 run_ctest release
 heading 'The installed package, from C++ and C'
 scripts/test_package.sh build/release
+heading 'The Python package, in a fresh environment'
+scripts/test_wheel.sh
 heading 'Python tests'
 run_pytest

@@ -13,6 +13,8 @@ void bind_tensor(nanobind::module_& module);
 void bind_checkpoint(nanobind::module_& module);
 /// read_box: a tensor, or a part of one.
 void bind_boxes(nanobind::module_& module);
+/// Expected: what a runtime has places for.
+void bind_expected(nanobind::module_& module);
 /// Registry: mappings by name.
 void bind_registry(nanobind::module_& module);
 /// Selection, verify, diff, and their reports.

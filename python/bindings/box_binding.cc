@@ -39,10 +39,10 @@ Layout box_of(const StoredTensor& tensor, const Shape& begins, const Shape& ends
 
 CopyProgram program_of(const Source& source, const StoredTensor& tensor, Layout box) {
   const CheckpointFile& file = source.checkpoint().files()[static_cast<size_t>(tensor.file)];
-  Compiled compiled = compile({{file.name, file.path, file.status}},
-                              {{tensor.name, tensor.dtype, tensor.shape, 0, tensor.offset_bytes,
-                                tensor.size_bytes}},
-                              {{tensor.name, tensor.dtype, std::move(box)}});
+  Compiled compiled = compile(
+      {{file.name, file.path, file.status}},
+      {{tensor.name, tensor.dtype, tensor.shape, 0, tensor.offset_bytes, tensor.size_bytes}},
+      {{tensor.name, tensor.dtype, std::move(box)}});
   for (const Finding& finding : compiled.findings) {  // the rest of the tensor is not wanted
     if (finding.code == "source_not_used") continue;
     throw Error(ErrorCode::unsupported, finding.message);

@@ -45,7 +45,7 @@ ConvertReport convert_plan(const PlanPtr& plan, const std::string& destination,
                            std::optional<int64_t> max_shard_bytes,
                            std::optional<std::string> layout_from, bool overwrite, bool resume,
                            bool checksums, const std::optional<Strings>& metadata,
-                           std::optional<int> threads, std::optional<int64_t> memory_budget,
+                           std::optional<int> threads, const Budget& memory_budget,
                            nb::object progress) {
   const PlanPtr planned =
       metadata ? plan->with(with_metadata(plan->conversion(), *metadata)) : plan;
@@ -83,7 +83,7 @@ void bind_converts(nb::module_& module, nb::class_<Plan>& plan) {
            nb::sig("def convert(self, destination: str, *, max_shard_bytes: int | None = None, "
                    "layout_from: str | None = None, overwrite: bool = False, resume: bool = False, "
                    "checksums: bool = False, metadata: list[tuple[str, str]] | None = None, "
-                   "threads: int | None = None, memory_budget: int | None = None, progress: "
+                   "threads: int | None = None, memory_budget: int | str | None = None, progress: "
                    "collections.abc.Callable[[int, int, str], object] | None = None) -> "
                    "ConvertReport"),
            "Runs the plan into a folder, or into a file that ends in .safetensors; durable, and in "

@@ -65,9 +65,8 @@ class Load {
   std::shared_ptr<LoadedTensors> memory_;
 };
 
-nb::tuple load_plan(const PlanPtr& plan, std::optional<int> threads,
-                    std::optional<int64_t> memory_budget, nb::object progress, nb::object complete,
-                    const std::string& framework) {
+nb::tuple load_plan(const PlanPtr& plan, std::optional<int> threads, const Budget& memory_budget,
+                    nb::object progress, nb::object complete, const std::string& framework) {
   Load load(plan, parse_framework(framework));
   Watch watch(threads, memory_budget, std::move(progress), [&](size_t target) {
     complete(plan->program().targets()[target].name, load.object_of(target));
@@ -111,9 +110,8 @@ void refuse_unknown_buffers(const CopyProgram& program, const Buffers& buffers) 
 }
 
 std::vector<Finding> load_into_buffers(const PlanPtr& plan, const Buffers& buffers,
-                                       std::optional<int> threads,
-                                       std::optional<int64_t> memory_budget, nb::object progress,
-                                       nb::object complete) {
+                                       std::optional<int> threads, const Budget& memory_budget,
+                                       nb::object progress, nb::object complete) {
   plan->refuse_if_refused();
   const CopyProgram& program = plan->program();
   refuse_unknown_buffers(program, buffers);
@@ -140,7 +138,8 @@ void bind_loads(nb::class_<Plan>& plan) {
           "load", &load_plan, nb::kw_only(), nb::arg("threads") = nb::none(),
           nb::arg("memory_budget") = nb::none(), nb::arg("progress") = nb::none(),
           nb::arg("complete") = nb::none(), nb::arg("framework") = "numpy",
-          nb::sig("def load(self, *, threads: int | None = None, memory_budget: int | None = None, "
+          nb::sig("def load(self, *, threads: int | None = None, memory_budget: int | str | None = "
+                  "None, "
                   "progress: collections.abc.Callable[[int, int, str], object] | None = None, "
                   "complete: collections.abc.Callable[[str, typing.Any], object] | None = None, "
                   "framework: str = 'numpy') -> tuple[dict[str, typing.Any], list[Finding]]"),
@@ -152,7 +151,7 @@ void bind_loads(nb::class_<Plan>& plan) {
            nb::arg("threads") = nb::none(), nb::arg("memory_budget") = nb::none(),
            nb::arg("progress") = nb::none(), nb::arg("complete") = nb::none(),
            nb::sig("def load_into(self, buffers: dict[str, typing.Any], *, threads: int | None = "
-                   "None, memory_budget: int | None = None, progress: "
+                   "None, memory_budget: int | str | None = None, progress: "
                    "collections.abc.Callable[[int, int, str], object] | None = None, complete: "
                    "collections.abc.Callable[[str], object] | None = None) -> list[Finding]"),
            "Runs the plan into the caller's buffers, one per target: contiguous, writable memory "

@@ -35,18 +35,25 @@ std::vector<TargetInfo> targets_of(const Plan& plan) {
   return targets;
 }
 
+std::vector<std::pair<std::string, std::string>> tied_of(const Plan& plan) {
+  std::vector<std::pair<std::string, std::string>> tied;
+  for (const TiedName& pair : plan.conversion().tied) tied.emplace_back(pair.name, pair.same_as);
+  return tied;
+}
+
 // NOLINTNEXTLINE(readability-function-size): one parameter for each thing that can be asked for
 PlanPtr make_plan(SourcePtr source, std::string mapping, std::string from, std::string to,
                   std::optional<std::string> dtype, std::vector<std::string> keep_dtype,
                   std::vector<std::string> include, std::vector<std::string> exclude,
                   std::string architecture, std::vector<Rename> renames, bool lenient,
-                  std::optional<std::string> config_json, RegistryPtr registry, int threads) {
-  const PlanRequest request{std::move(mapping),    std::move(from),
-                            std::move(to),         std::move(dtype),
-                            std::move(keep_dtype), std::move(include),
-                            std::move(exclude),    std::move(architecture),
-                            std::move(renames),    lenient,
-                            std::move(config_json)};
+                  std::optional<std::string> config_json, std::optional<Expected> expected,
+                  RegistryPtr registry, int threads) {
+  const PlanRequest request{std::move(mapping),     std::move(from),
+                            std::move(to),          std::move(dtype),
+                            std::move(keep_dtype),  std::move(include),
+                            std::move(exclude),     std::move(architecture),
+                            std::move(renames),     lenient,
+                            std::move(config_json), std::move(expected)};
   const nb::gil_scoped_release released;
   return Plan::make(std::move(source), request, registry ? *registry : shipped_registry(), threads);
 }
@@ -78,6 +85,8 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro(
           "to", [](const Plan& plan) { return to_string(plan.conversion().to); },
           "Which layout would be made.")
+      .def_prop_ro("tied", &tied_of,
+                   "Pairs of a name and the target's whose tensor it stands for: the same memory.")
       .def_prop_ro(
           "fired", [](const Plan& plan) { return plan.conversion().provenance.fired; },
           "Places in the mapping of the transforms that fired.")
@@ -102,8 +111,9 @@ void bind_plan(nb::module_& module) {
              nb::arg("include") = std::vector<std::string>(),
              nb::arg("exclude") = std::vector<std::string>(), nb::arg("architecture") = "",
              nb::arg("renames") = std::vector<Rename>(), nb::arg("lenient") = false,
-             nb::arg("config_json") = nb::none(), nb::arg("registry") = nb::none(),
-             nb::arg("threads") = 1, "Plans a conversion of a Checkpoint.");
+             nb::arg("config_json") = nb::none(), nb::arg("expected") = nb::none(),
+             nb::arg("registry") = nb::none(), nb::arg("threads") = 1,
+             "Plans a conversion of a Checkpoint.");
 }
 
 }  // namespace weightloom::python

@@ -78,8 +78,7 @@ class Stream {
 };
 
 std::shared_ptr<Stream> stream_of(const PlanPtr& plan, std::optional<int> threads,
-                                  std::optional<int64_t> memory_budget,
-                                  const std::string& framework) {
+                                  const Budget& memory_budget, const std::string& framework) {
   const Watch watch(threads, memory_budget, nb::none());
   RunOptions options = watch.options();
   options.stop = {};

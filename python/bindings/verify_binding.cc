@@ -31,15 +31,15 @@ const Syscalls& calls_of(const Source& a, const Source& b) {
               "save one of them, and compare the other with it");
 }
 
-VerifyReport verify_one(const SourcePtr& a, std::optional<int> threads,
-                        std::optional<int64_t> memory_budget, nb::object progress) {
+VerifyReport verify_one(const SourcePtr& a, std::optional<int> threads, const Budget& memory_budget,
+                        nb::object progress) {
   Watch watch(threads, memory_budget, std::move(progress));
   return watch.run([&] { return verify_readable(a->calls(), a->checkpoint(), watch.options()); });
 }
 
 VerifyReport verify_two(const SourcePtr& a, const SourcePtr& b, const PlanRequest& request,
                         const RegistryPtr& registry, std::optional<int> threads,
-                        std::optional<int64_t> memory_budget, nb::object progress) {
+                        const Budget& memory_budget, nb::object progress) {
   MemoryFiles files(calls_of(*a, *b));
   add_given_mapping(files, request);
   const Registry& known = registry ? *registry : shipped_registry();
@@ -52,7 +52,7 @@ VerifyReport verify_two(const SourcePtr& a, const SourcePtr& b, const PlanReques
 
 DiffReport diff_two(const SourcePtr& a, const SourcePtr& b, const PlanRequest& request,
                     const RegistryPtr& registry, std::optional<int> threads,
-                    std::optional<int64_t> memory_budget, nb::object progress) {
+                    const Budget& memory_budget, nb::object progress) {
   MemoryFiles files(calls_of(*a, *b));
   add_given_mapping(files, request);
   const Registry& known = registry ? *registry : shipped_registry();

@@ -4,6 +4,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include "weightloom/base/byte_size.h"
 #include "weightloom/base/error.h"
 #include "weightloom/execute/budget.h"
 
@@ -15,13 +16,19 @@ namespace {
 // How long a signal may go unheard.
 constexpr std::chrono::milliseconds kPatience{40};
 
+int64_t bytes_of(const Budget& budget) {
+  if (!budget) return default_memory_budget(system_calls());
+  const auto* const text = std::get_if<std::string>(&*budget);
+  return text != nullptr ? parse_byte_size(*text) : std::get<int64_t>(*budget);
+}
+
 }  // namespace
 
-Watch::Watch(std::optional<int> threads, std::optional<int64_t> memory_budget, nb::object progress,
+Watch::Watch(std::optional<int> threads, const Budget& memory_budget, nb::object progress,
              std::function<void(size_t)> complete)
     : progress_callback_(std::move(progress)), complete_callback_(std::move(complete)) {
   options_.threads = threads.value_or(default_threads());
-  options_.memory_budget_bytes = memory_budget.value_or(default_memory_budget(system_calls()));
+  options_.memory_budget_bytes = bytes_of(memory_budget);
   options_.stop = stop_.get_token();
   if (progress_callback_.is_none()) return;
   options_.progress = [this](const Progress& now) {

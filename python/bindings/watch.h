@@ -13,20 +13,27 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 
 #include "weightloom/execute/progress.h"
 
 namespace weightloom::python {
+
+/// A number of bytes, or how people write it; nothing: the library's own.
+using Budget = std::optional<std::variant<int64_t, std::string>>;
 
 /// What of a run Python wants to hear, and how the run is made.
 class Watch {
  public:
   /// `progress`: None, or called with (bytes_done, bytes_total, tensor) from the waiting thread.
   /// `complete`: called there with the places of targets, in the order in which they are complete.
-  Watch(std::optional<int> threads, std::optional<int64_t> memory_budget, nanobind::object progress,
+  Watch(std::optional<int> threads, const Budget& memory_budget, nanobind::object progress,
         std::function<void(size_t)> complete = {});
 
   /// For the library: the options of the run, and what it calls when a target is complete.

@@ -62,6 +62,8 @@ def held(name: str, tensor: Any) -> Held:
     UsageError
         If it is no tensor, has gaps or another device's memory, or a dtype of no file.
     """
+    if not isinstance(name, str):
+        raise refusal(UsageError, f"the name {name!r} of a tensor is no text", "give a str")
     if isinstance(tensor, Tensor):
         return name, tensor.dtype, list(tensor.shape), tensor.bytes
     if hasattr(tensor, "data_ptr"):

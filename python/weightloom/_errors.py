@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -100,9 +101,28 @@ _CLASSES: dict[str, tuple[type[Error], int]] = {
 }
 
 
+_VALUE = r"(?:NAME|FILE\.json|FILE|auto|none|hub|runtime|same)"
+_FLAG = re.compile(rf"--([a-z][a-z-]*)(?: ({_VALUE}(?:\|{_VALUE})*)\b)?")
+_SWITCHES = {"overwrite", "resume", "lenient", "checksums"}
+
+
+def in_python(text: str) -> str:
+    """A text of the library that names flags of the command, with this package's arguments."""
+
+    def argument(match: re.Match[str]) -> str:
+        flag, value = match[1], match[2]
+        name = {"from": "from_"}.get(flag, flag.replace("-", "_"))
+        if flag in _SWITCHES:
+            return f"{name}=True"
+        return f"{name}={value!r}".replace("|", "' or '") if value else name
+
+    return _FLAG.sub(argument, text)
+
+
 def error_of(code: str, message: str, next_step: str, findings: Sequence[Finding]) -> Error:
     """The exception for an error of the library."""
     kind, number = _CLASSES[code]
+    message, next_step = in_python(message), in_python(next_step)
     error = kind(message)
     error.code, error.message, error.next_step = code, message, next_step
     error.findings = list(findings)

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import _core
 from ._arrays import dtype_name
-from ._core import Checkpoint, Plan, Registry, Stream
+from ._core import Checkpoint, Expected, Plan, Registry, Stream
 from ._errors import UsageError, refusal
 from ._progress import Progress, callback_for
 
@@ -17,6 +17,8 @@ Source = PathLike | Checkpoint
 Size = int | str | None
 Complete = Callable[[str, Any], object]
 Rename = Mapping[str, str] | Iterable[tuple[str, str]] | None
+
+Expect = Mapping[str, Any] | PathLike | Expected | None
 
 default_registry = Registry()
 """The registry that counts where none is given: the shipped mappings, and what is registered."""
@@ -70,6 +72,24 @@ def rename_pairs(rename: Rename) -> list[tuple[str, str]]:
     return [(pattern, text) for pattern, text in pairs]
 
 
+def expected_of(expect: Expect) -> Expected | None:
+    """What a runtime expects, however it was said."""
+    if expect is None or isinstance(expect, Expected):
+        return expect
+    if not isinstance(expect, Mapping):
+        return _core.read_expected(os.fspath(expect))
+    return Expected([(name, *_kind_of(wanted)) for name, wanted in expect.items()])
+
+
+def _kind_of(wanted: Any) -> tuple[str | None, list[int] | None]:
+    if wanted is None:
+        return None, None
+    dtype, shape = (
+        (wanted.dtype, wanted.shape) if hasattr(wanted, "dtype") else (wanted[0], wanted[1])
+    )
+    return dtype_name(dtype), None if shape is None else list(shape)
+
+
 def texts(globs: Iterable[str] | str, argument: str) -> list[str]:
     """A list of globs; a lone string, which would be taken letter by letter, is refused."""
     if isinstance(globs, str):
@@ -89,6 +109,7 @@ def plan(
     exclude: Iterable[str] = (),
     architecture: str | None = None,
     rename: Rename = None,
+    expect: Expect = None,
     lenient: bool = False,
     registry: Registry | None = None,
     config_json: str | None = None,
@@ -118,6 +139,10 @@ def plan(
         The class that is to hold the model; config.json's by default.
     rename : mapping or pairs of str, optional
         Regular expressions and texts, run on the source's names before anything else.
+    expect : mapping of str, Expected or path, optional
+        The tensors that a runtime has places for: by name, with arrays, pairs of dtype and shape
+        (either may be None), or None for any; or a file, or a checkpoint, that says so. What is
+        missing, unexpected or does not fit is found.
     lenient : bool
         Let pass source tensors that no target uses.
     registry : Registry, optional
@@ -153,6 +178,7 @@ def plan(
         lenient=lenient,
         registry=registry if registry is not None else default_registry,
         config_json=config_json,
+        expected=expected_of(expect),
         threads=thread_count(threads),
     )
 
@@ -195,7 +221,8 @@ def load(
     complete : callable, optional
         Called with name and tensor as soon as each is whole, while others are still read.
     tied : mapping of str to str, optional
-        Names that are the tensor of another name where the checkpoint does not have them.
+        Names that are the tensor of another name where the checkpoint does not have them, besides
+        those that config.json and the model's class tell of.
 
     Returns
     -------
@@ -214,12 +241,12 @@ def load(
     planned = plan(path, mapping=mapping, dtype=dtype, threads=threads, to=to, **selection)
     tensors, _ = planned.load(
         threads=threads,
-        memory_budget=size_in_bytes(memory_budget),
+        memory_budget=memory_budget,
         progress=callback_for(progress, "load"),
         complete=complete,
         framework=framework,
     )
-    for alias, name in (tied or {}).items():
+    for alias, name in (*planned.tied, *(tied or {}).items()):
         if alias not in tensors and name in tensors:
             tensors[alias] = tensors[name]
     return tensors
@@ -262,6 +289,4 @@ def stream(
     ...         model[name] = tensor.to("cuda")
     """
     planned = plan(path, mapping=mapping, dtype=dtype, threads=threads, to=to, **selection)
-    return planned.stream(
-        threads=threads, memory_budget=size_in_bytes(memory_budget), framework=framework
-    )
+    return planned.stream(threads=threads, memory_budget=memory_budget, framework=framework)

@@ -12,6 +12,7 @@ from typing import Any
 from . import _core
 from ._arrays import dtype_name, held, written_once
 from ._core import Checkpoint, ConvertReport, DiffReport, Registry, Selection, VerifyReport
+from ._errors import UsageError, refusal
 from ._load import (
     PathLike,
     Size,
@@ -57,9 +58,17 @@ def in_memory(
     beside = [("config.json", config_text(config)), ("weightloom.json", record)]
     return _core.in_memory(
         [held(name, tensor) for name, tensor in tensors.items()],
-        list((metadata or {"format": "pt"}).items()),
+        string_pairs({"format": "pt"} if metadata is None else metadata),
         [(name, text) for name, text in beside if text is not None],
     )
+
+
+def string_pairs(metadata: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Header metadata as pairs; anything but text is refused."""
+    for key, value in metadata.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise refusal(UsageError, f"metadata {key!r}: {value!r} is no text", "give str")
+    return list(metadata.items())
 
 
 def config_text(config: Any) -> str | None:
@@ -152,11 +161,11 @@ def save(
         os.fspath(path),
         max_shard_bytes=shard_bytes,
         layout_from=None if layout_from is None else os.fspath(layout_from),
-        metadata=None if metadata is None else list(metadata.items()),
+        metadata=None if metadata is None else string_pairs(metadata),
         overwrite=overwrite,
         checksums=checksums,
         threads=threads,
-        memory_budget=size_in_bytes(memory_budget),
+        memory_budget=memory_budget,
         progress=callback_for(progress, "save"),
     )
 
@@ -211,7 +220,7 @@ def convert(
         resume=resume,
         checksums=checksums,
         threads=threads,
-        memory_budget=size_in_bytes(memory_budget),
+        memory_budget=memory_budget,
         progress=callback_for(progress, "convert"),
     )
 
@@ -243,7 +252,7 @@ def verify(
         True where nothing differs.
     """
     first = opened(a, threads)
-    run = (threads, size_in_bytes(memory_budget), callback_for(progress, "verify"))
+    run = (threads, memory_budget, callback_for(progress, "verify"))
     if b is None:
         return _core.verify_one(first, *run)
     known = registry if registry is not None else default_registry
@@ -280,7 +289,7 @@ def diff(
         _selection(**selection),
         known,
         threads,
-        size_in_bytes(memory_budget),
+        memory_budget,
         callback_for(progress, "diff"),
     )
 
