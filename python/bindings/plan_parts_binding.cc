@@ -1,10 +1,8 @@
-// Plans for a model that is there, and parts of plans: some of the targets, and which of them the
-// source holds as they are.
+// Parts of a plan: some of its targets, and which of them the source holds as they are.
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -13,16 +11,12 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "bind.h"
 #include "plan.h"
-#include "weightloom/base/dtype.h"
 #include "weightloom/base/error.h"
-#include "weightloom/mapping/registry.h"
 #include "weightloom/plan/compile.h"
-#include "weightloom/plan/expected.h"
 
 namespace nb = nanobind;
 
@@ -73,51 +67,15 @@ std::optional<std::string> verbatim_of(const Plan& plan, const std::string& name
   return std::nullopt;
 }
 
-using Wanted = std::tuple<std::string, std::optional<std::string>>;
-
-ExpectedTensor expected_tensor(const Wanted& wanted) {
-  const auto& [name, dtype] = wanted;
-  ExpectedTensor tensor{name};
-  if (!dtype) return tensor;
-  tensor.dtype = parse_dtype(*dtype);
-  if (!tensor.dtype) {
-    throw Error(ErrorCode::usage, "tensor '" + name + "': there is no dtype '" + *dtype + "'");
-  }
-  return tensor;
-}
-
-/// From hub to runtime, by the text of a mapping, for the names that a model has.
-PlanPtr plan_for_model(SourcePtr source, std::string mapping, const std::vector<Wanted>& wanted,
-                       std::string base_model_prefix, int threads) {
-  PlanRequest request;
-  request.mapping = std::move(mapping);
-  request.from = "hub";
-  request.to = "runtime";
-  request.lenient = true;
-  request.expected.emplace();
-  for (const Wanted& tensor : wanted) request.expected->tensors.push_back(expected_tensor(tensor));
-  request.expected->base_model_prefix = std::move(base_model_prefix);
-  request.expected->may_miss = true;
-  request.expected->cast = true;
-  const nb::gil_scoped_release released;
-  return Plan::make(std::move(source), request, Registry::built_in(), threads);
-}
-
 }  // namespace
 
-void bind_plan_parts(nb::module_& module) {
+void bind_plan_parts(nb::module_&) {
   auto plan = nb::borrow<nb::class_<Plan>>(nb::type<Plan>());
   plan.def("only", &only, nb::arg("names"), "This plan for some of its targets.");
   plan.def(
       "verbatim_of", &verbatim_of, nb::arg("name"),
       "Name of the stored tensor that a target is, byte for byte; None if it is made of parts, "
       "or cast.");
-  module.def("plan_for_model", &plan_for_model, nb::arg("source"), nb::kw_only(),
-             nb::arg("mapping"), nb::arg("wanted"), nb::arg("base_model_prefix") = "",
-             nb::arg("threads") = 1,
-             "Plans what a model wants of a checkpoint, by the text of a mapping from hub to "
-             "runtime. `wanted`: (name, dtype to cast to or None). What is missing or unexpected "
-             "stands in the findings; shapes are not looked at.");
 }
 
 }  // namespace weightloom::python

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 import transformers
-import weightloom.transformers as ours
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForCausalLM, PreTrainedModel
 from transformers_cases import CLASSES, SEED, bits, differences, quiet, tiny_model
 
 import weightloom
+import weightloom.transformers as ours
 
 quiet()
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 import transformers
-import weightloom.transformers as ours
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 from transformers_cases import CLASSES, bits, differences, files_of, quiet, tiny_model
 
 import weightloom
+import weightloom.transformers as ours
 
 quiet()
 

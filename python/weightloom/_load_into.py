@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 import torch
 
 from . import _core, _load
+from ._arrays import dtype_name
 from ._errors import error_of
+from ._load import PathLike, Rename, Size, Source
+from ._progress import Progress, callback_for
 
-PathLike = Union[str, "os.PathLike[str]"]
 MOST_LISTED = 20
+CASTABLE = {"F64", "F32", "F16", "BF16"}
 
 
 @dataclass(frozen=True)
@@ -61,18 +64,18 @@ class LoadReport:
 
 def load_into(
     module_or_state_dict: torch.nn.Module | Mapping[str, torch.Tensor],
-    path: PathLike,
+    path: Source,
     *,
-    mapping: str = "auto",
+    mapping: PathLike = "auto",
     to: str | None = None,
     cast: bool = False,
     strict: bool = True,
     include: Iterable[str] = (),
     exclude: Iterable[str] = (),
-    rename: Mapping[str, str] | None = None,
+    rename: Rename = None,
     threads: int | None = None,
-    memory_budget: int | None = None,
-    progress: Any = None,
+    memory_budget: Size = None,
+    progress: Progress = None,
 ) -> LoadReport:
     """Fill the tensors of a module, or of a dict, from a checkpoint; they stay the same objects.
 
@@ -120,6 +123,7 @@ def load_into(
         include=include,
         exclude=exclude,
         rename=rename,
+        expect=_expected(module_or_state_dict, wanted, cast),
         lenient=True,
         threads=threads,
     )
@@ -127,8 +131,8 @@ def load_into(
     work = _Work(wanted, plan, cast)
     if strict and not work.report.is_clean:
         raise _refusal(source.path, work.report)
-    run = {"threads": threads, "memory_budget": memory_budget, "progress": progress}
-    work.run(run)
+    budget = _load.size_in_bytes(memory_budget)
+    work.run({"threads": threads, "memory_budget": budget}, callback_for(progress, "load"))
     return work.report
 
 
@@ -138,7 +142,19 @@ def _tensors_of(owner: torch.nn.Module | Mapping[str, torch.Tensor]) -> dict[str
     return {name: t.detach() for name, t in owner.items() if isinstance(t, torch.Tensor)}
 
 
-def _layout_of(source: Any, mapping: str) -> str:
+def _expected(owner: Any, wanted: dict[str, torch.Tensor], cast: bool) -> _core.Expected:
+    """The names; of a model the base model's prefix too; and the dtypes to cast to."""
+    dtypes = {name: dtype_name(tensor.dtype) for name, tensor in wanted.items()}
+    expected = _core.Expected(
+        [(name, d if cast and d in CASTABLE else None, None) for name, d in dtypes.items()]
+    )
+    expected.base_model_prefix = getattr(owner, "base_model_prefix", "")
+    expected.may_miss = True
+    expected.cast = cast
+    return expected
+
+
+def _layout_of(source: Any, mapping: PathLike) -> str:
     told = mapping not in ("auto", "none")
     return "runtime" if told or (mapping == "auto" and _has_config(source)) else "same"
 
@@ -167,6 +183,9 @@ class _Work:
         self._wanted = wanted
         self._plan = plan
         self._cast = cast
+        self.report.unexpected_keys.update(
+            f.tensor for f in plan.findings if f.code == "unexpected"
+        )
         self._dtypes = {target.name: target.dtype for target in plan.targets}
         self._owner: dict[Any, str] = {}  # memory → the name that fills it
         self._taken: list[str] = []
@@ -176,13 +195,11 @@ class _Work:
         self._note_missing()
 
     def _sort(self, target: Any) -> None:
-        name, tensor = target.name, self._wanted.get(target.name)
-        if tensor is None:
-            self.report.unexpected_keys.add(name)
-        elif tuple(target.shape) != tuple(tensor.shape):
+        name, tensor = target.name, self._wanted[target.name]
+        if tuple(target.shape) != tuple(tensor.shape):
             shapes = (tuple(target.shape), tuple(tensor.shape))
             self.report.mismatched_keys.add((name, *shapes))
-        elif not self._cast and target.dtype != _dtype_name(tensor.dtype):
+        elif not self._cast and target.dtype != dtype_name(tensor.dtype):
             self.report.error_msgs.append(
                 f"'{name}' is {target.dtype}, but the module wants {tensor.dtype}"
             )
@@ -202,12 +219,13 @@ class _Work:
                 self.report.missing_keys.add(name)
 
     @torch.no_grad()
-    def run(self, options: dict[str, Any]) -> None:
+    def run(self, options: dict[str, Any], progress: Any) -> None:
         """Compares what is tied, then writes every taken tensor."""
         self._check_twins(options)
         direct = {n: self._wanted[n] for n in self._taken if self._is_direct(n)}
         if direct:
-            self._plan.only(list(direct)).load_into(direct, **options)
+            part = self._plan.only(list(direct))
+            part.load_into(_buffers(direct), progress=progress, **options)
         others = [n for n in self._taken if n not in direct]
         if others:
             for name, tensor in self._plan.only(others).stream(framework="torch", **options):
@@ -215,7 +233,7 @@ class _Work:
 
     def _is_direct(self, name: str) -> bool:
         tensor = self._wanted[name]
-        same = _dtype_name(tensor.dtype) == self._dtypes[name]
+        same = dtype_name(tensor.dtype) == self._dtypes[name]
         return tensor.device.type == "cpu" and tensor.is_contiguous() and same
 
     def _check_twins(self, options: dict[str, Any]) -> None:
@@ -224,6 +242,11 @@ class _Work:
             loaded, _ = self._plan.only([name, first]).load(framework="torch", **options)
             if not torch.equal(_bits(loaded[name]), _bits(loaded[first])):
                 raise _different_twins(name, first)
+
+
+def _buffers(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The memory of contiguous tensors, whatever their dtype."""
+    return {name: _bits(tensor) for name, tensor in tensors.items()}
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
@@ -245,23 +268,3 @@ def _memory_of(tensor: torch.Tensor, name: str) -> Any:
     if tensor.numel() == 0 or tensor.device.type == "meta":
         return name
     return (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
-
-
-def _dtype_name(dtype: torch.dtype) -> str:
-    return _TORCH_NAMES.get(dtype, str(dtype))
-
-
-def _torch_names() -> dict[torch.dtype, str]:
-    spelled = {
-        "BOOL": "bool", "U8": "uint8", "I8": "int8", "I16": "int16", "U16": "uint16",
-        "I32": "int32", "U32": "uint32", "I64": "int64", "U64": "uint64", "F16": "float16",
-        "BF16": "bfloat16", "F32": "float32", "F64": "float64", "C64": "complex64",
-        "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2",
-        "F8_E4M3FNUZ": "float8_e4m3fnuz", "F8_E5M2FNUZ": "float8_e5m2fnuz",
-        "F8_E8M0": "float8_e8m0fnu", "F4": "float4_e2m1fn_x2",
-    }  # fmt: skip
-    known = {name: getattr(torch, word, None) for name, word in spelled.items()}
-    return {dtype: name for name, dtype in known.items() if dtype and name in _core.DTYPES}
-
-
-_TORCH_NAMES = _torch_names()

@@ -144,16 +144,25 @@ def plan_load(
 ) -> LoadPlan:
     """Plans what the model wants, cast to the dtypes that it wants where the core casts.
 
+    What is missing or unexpected is no refusal here, and shapes are not compared: that is told to
+    the model's user in the model's words.
+
     Raises
     ------
     weightloom.PlanError
         With all findings, if the mapping cannot be applied whole.
     """
-    plan = _core.plan_for_model(
+    expected = _core.Expected([(name, _cast_to(t.dtype), None) for name, t in wanted.items()])
+    expected.base_model_prefix = base_model_prefix
+    expected.may_miss = True
+    expected.cast = True
+    plan = _core.plan(
         source.checkpoint,
         mapping=mapping,
-        wanted=[(name, _cast_to(tensor.dtype)) for name, tensor in wanted.items()],
-        base_model_prefix=base_model_prefix,
+        from_="hub",
+        to="runtime",
+        expected=expected,
+        lenient=True,
         threads=threads or _core.default_threads(),
     )
     return LoadPlan(plan)
