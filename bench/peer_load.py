@@ -1,6 +1,6 @@
 """Times one peer's load of a checkpoint folder, after its imports.
 
-usage: peer_load.py {transformers|load_file|load_file_touch} DIR
+usage: peer_load.py {transformers|weightloom|load_file|load_file_touch} DIR
 
 Prints one JSON object: seconds, bytes, peak_rss_bytes.
 """
@@ -31,6 +31,15 @@ def by_transformers(folder: Path) -> dict[str, torch.Tensor]:
     return AutoModelForCausalLM.from_pretrained(folder, dtype="auto").state_dict()
 
 
+def by_weightloom(folder: Path) -> dict[str, torch.Tensor]:
+    """The same by weightloom.transformers."""
+    import weightloom.transformers
+
+    return weightloom.transformers.from_pretrained(
+        AutoModelForCausalLM, folder, dtype="auto"
+    ).state_dict()
+
+
 def by_load_file(folder: Path) -> dict[str, torch.Tensor]:
     """load_file of every shard: the stored layout, mapped and not yet read."""
     tensors: dict[str, torch.Tensor] = {}
@@ -46,6 +55,7 @@ def by_load_file_touch(folder: Path) -> dict[str, torch.Tensor]:
 
 PEERS: dict[str, Callable[[Path], dict[str, torch.Tensor]]] = {
     "transformers": by_transformers,
+    "weightloom": by_weightloom,
     "load_file": by_load_file,
     "load_file_touch": by_load_file_touch,
 }
