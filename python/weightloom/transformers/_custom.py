@@ -21,8 +21,9 @@ def add_adapter(
     try:
         with serving(request):
             info = model.load_adapter(path, adapter_name=name, **kwargs)
-        if info.missing_keys and not request.lenient:
-            raise _refusals.incomplete_adapter(path, info.missing_keys)
+        missing = {key for key in info.missing_keys if name in key.split(".")}
+        if missing and not request.lenient:
+            raise _refusals.incomplete_adapter(path, missing)
     except Exception:
         _take_off(model, name, had_adapters)
         raise
@@ -30,9 +31,24 @@ def add_adapter(
 
 
 def _take_off(model: PreTrainedModel, name: str, had_adapters: bool) -> None:
+    """The model as it was: without the adapter, and without wrappers if it was the only one."""
     if name in getattr(model, "peft_config", {}):
         model.delete_adapter(name)
-    model._hf_peft_config_loaded = had_adapters
+    if had_adapters:
+        return
+    _unwrap(model)
+    vars(model).pop("peft_config", None)
+    model._hf_peft_config_loaded = False
+
+
+def _unwrap(model: PreTrainedModel) -> None:
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    layers = {n: m for n, m in model.named_modules() if isinstance(m, BaseTunerLayer)}
+    for name, layer in layers.items():
+        path, _, leaf = name.rpartition(".")
+        if not any(name.startswith(f"{outer}.") for outer in layers):
+            setattr(model.get_submodule(path), leaf, layer.get_base_layer())
 
 
 def load_weights(

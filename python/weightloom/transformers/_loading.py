@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from . import _engine, _outcome, _refusals, _rules, _values
 from ._placing import Offload, Placer, warm_up
 from ._seam import Request
-from ._wanted import Devices, wanted_tensors
+from ._wanted import Devices, Wanted, wanted_tensors
 
 
 def load_pretrained_model(
@@ -82,24 +82,31 @@ class _Load:
             return self._run_by_value()
         transforms = self._config.weight_mapping or []
         self._rules = _rules.translate(transforms, self._model)
-        by_value = _values.names_by_value(self._rules, transforms, self._source.names())
         self._wanted = wanted_tensors(self._model, self._config.dtype_plan or {})
-        plan = self._plan(by_value)
-        outcome = _outcome.compare(plan.targets, plan.unexpected, self._wanted)
+        prefix, names = self._model.base_model_prefix, self._source.names()
+        by_value = _values.by_value(self._rules, transforms, names, prefix, self._wanted)
+        return self._run_by_value() if by_value.everything else self._run(by_value)
+
+    def _run(self, by_value: _values.ByValue) -> tuple[Any, Any]:
+        """By the core's program; what only Transformers can convert is added after it."""
+        plan = self._plan({n: w for n, w in self._wanted.items() if n not in by_value.seen_as})
+        outcome = _outcome.compare(plan.targets, plan.unexpected - by_value.seen_as, self._wanted)
         info = outcome.info()
         self._refuse_unfit(info)
+        if not by_value.names:
+            self._check(info)
         index = self._move(plan, outcome.taken)
-        if by_value:
-            index = self._add_by_value(info, by_value, index)
+        if by_value.names:
+            index = self._add_by_value(info, by_value.names, index)
         self._remember(plan)
         self._refuse_nothing_taken(info)
         return info, index
 
-    def _plan(self, by_value: set[str]) -> _engine.LoadPlan:
+    def _plan(self, wanted: dict[str, Wanted]) -> _engine.LoadPlan:
         return _engine.plan_load(
             self._source,
             self._rules.text,
-            self._wanted,
+            wanted,
             base_model_prefix=self._model.base_model_prefix,
             threads=self._request.workers,
         )
@@ -135,24 +142,32 @@ class _Load:
             device = devices[name] if devices[name] != "disk" else "cpu"
             yield name, tensor.to(device=device, dtype=self._wanted[name].dtype)
 
-    def _add_by_value(self, info: Any, names: set[str], index: Any) -> Any:
-        more, index = _values.load_by_value(self._model, self._files, self._config, names, index)
+    def _add_by_value(self, info: Any, names: frozenset[str], index: Any) -> Any:
+        more, index = self._load_by_value(names, index)
         _outcome.merge(info, more)
         self._refuse_unfit(info)
+        self._check(info)
         return index
 
     def _run_by_value(self) -> tuple[Any, Any]:
+        """By Transformers' own loop, which gets tensors that Weightloom reads."""
         offload = Offload(self._model, self._files, self._config)
         warm_up(self._model, self._names, self._config)
-        info, index = _values.load_by_value(
-            self._model, self._files, self._config, None, offload.index
-        )
+        info, index = self._load_by_value(None, offload.index)
         self._refuse_unfit(info)
+        self._check(info)
         return info, index
+
+    def _load_by_value(self, names: frozenset[str] | None, index: Any) -> tuple[Any, Any]:
+        """What the model's transforms were before an adapter's, they are after."""
+        before = getattr(self._model, "_weight_conversions", None)
+        result = _values.load_by_value(self._model, self._files, self._config, names, index)
+        if self._request.adapter:
+            self._model._weight_conversions = before
+        return result
 
     def _refuse_unfit(self, info: Any) -> None:
         _outcome.refuse_unfit(info, self._model, self._source.path, self._limits)
-        self._check(info)
 
     def _remember(self, plan: _engine.LoadPlan) -> None:
         """Saving reverses the transforms that fired, and no others; an adapter's are not saved."""
