@@ -18,6 +18,7 @@ import difflib
 import json
 import multiprocessing
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterable
@@ -47,12 +48,28 @@ def registered() -> dict[str, list[Any]]:
     return conversion_mapping._build_checkpoint_conversion_mapping()
 
 
+def in_pairs(form: dict[str, Any]) -> list[dict[str, Any]]:
+    """A renaming of several sources to one target as one of each, so that each has a way back.
+
+    Only where that says the same: all sources stand at the begin of a name, and what one has renamed
+    is no source of another.
+    """
+    sources, targets = form.get("source_patterns", []), form.get("target_patterns", [])
+    if form["type"] != "WeightRenaming" or len(targets) != 1 or len(sources) < 2:
+        return [form]
+    anchored = all(source.startswith("^") for source in sources)
+    if not anchored or any(re.search(source, targets[0] + ".x") for source in sources):
+        return [form]
+    return [{**form, "source_patterns": [source]} for source in sources]
+
+
 def mapping_files() -> dict[str, str]:
     """Text of each mapping file by name: one for each distinct list, named by its first key."""
     names: dict[str, list[str]] = {}
     forms: dict[str, dict[str, Any]] = {}
     for key, transforms in registered().items():
         form = mapping_to_json(key, transforms, declared=declared_for(key))
+        form["transforms"] = [each for t in form["transforms"] for each in in_pairs(t)]
         text = json.dumps(form["transforms"])
         names.setdefault(text, []).append(key)
         forms.setdefault(text, form)
@@ -104,6 +121,8 @@ def shipped_entries() -> dict[str, dict[str, Any]]:
 def catalogue_file(jobs: int) -> str:
     """Text of the catalogue."""
     entries = catalogue_entries(tiny_configs.model_classes(), jobs)
+    for name, package in tiny_configs.classes_not_imported().items():
+        entries.setdefault(name, {"tree": False, "lacks": package})
     return finished_catalogue(entries)
 
 
@@ -112,9 +131,13 @@ def finished_catalogue(entries: dict[str, dict[str, Any]]) -> str:
     shipped = shipped_entries()
     kept = []
     for name in list(entries):
-        if (package := entries[name].pop("lacks", None)) and name in shipped:
+        if (package := entries[name].pop("lacks", None)) is None:
+            continue
+        if name in shipped:
             entries[name] = shipped[name]
             kept.append(f"{name} ({package})")
+        elif "model_type" not in entries[name]:
+            del entries[name]
     if kept:
         print(f"kept, for lack of a package: {', '.join(kept)}", file=sys.stderr)
     return catalogue_text(entries, model_catalogue.auto_tables(entries))

@@ -36,12 +36,18 @@ OPTIONAL = re.compile("bias|norm|pool|mask_token|learned|proj|conv|tie_word")
 
 def mark_configs(config: PreTrainedConfig, place: str = "") -> None:
     """Leaves on each config the path of attributes that leads to it; copies keep the mark."""
-    setattr(config, PLACE, place)
-    declared = list(getattr(config, "sub_configs", None) or {})
-    for name in [*declared, *vars(config)]:
-        sub = getattr(config, name, None) if isinstance(name, str) else None
+    fields = vars(config)
+    fields[PLACE] = place
+    declared = [name for name in getattr(config, "sub_configs", None) or {} if name in fields]
+    for name in [*declared, *list(fields)]:
+        sub = fields[name]
         if isinstance(sub, PreTrainedConfig) and PLACE not in vars(sub):
             mark_configs(sub, f"{place}.{name}" if place else name)
+
+
+def place_of(config: PreTrainedConfig) -> str | None:
+    """The path that `mark_configs` left; None on a config that a model made for itself."""
+    return vars(config).get(PLACE)
 
 
 @contextlib.contextmanager
@@ -74,7 +80,7 @@ def noting_auto(original: Any) -> Any:
 
     def from_config(cls: type, config: PreTrainedConfig, **kwargs: Any) -> PreTrainedModel:
         model = original(cls, config, **kwargs)
-        setattr(model, AUTO, (cls.__name__, getattr(config, PLACE, None), config.model_type))
+        setattr(model, AUTO, (cls.__name__, place_of(config), config.model_type))
         return model
 
     return classmethod(from_config)
@@ -120,20 +126,25 @@ def relative_place(place: str | None, parent: str) -> str:
 
 
 def describe_submodel(path: str, sub: PreTrainedModel, parent: PreTrainedModel) -> dict[str, str]:
-    """The entry of one sub-model."""
-    place = getattr(parent.config, PLACE, "") or ""
-    auto, at, model_type = getattr(sub, AUTO, ("", None, ""))
+    """The entry of one sub-model.
+
+    A config that a model made for itself may be of another class than its model_type says: the
+    model's class is then fixed, as far as config.json is concerned.
+    """
+    auto, place, model_type = getattr(sub, AUTO, ("", None, ""))
     entry = {"path": starred(path)}
-    if auto:
+    if auto and auto_table(auto).get(model_type) == type(sub).__name__:
         entry["auto"] = auto
-        config = relative_place(at, place)
+        implied = ""
     else:
         entry["class"] = type(sub).__name__
-        model_type = sub.config.model_type
-        config = relative_place(getattr(sub.config, PLACE, None), place)
-    if config:
+        place, model_type = place_of(sub.config), sub.config.model_type
+        implied = type(sub).config_class.model_type
+    if config := relative_place(place, place_of(parent.config) or ""):
         entry["config"] = config
-    if auto or model_type != type(sub).config_class.model_type:
+    elif not auto:
+        implied = parent.config.model_type
+    if model_type != implied:
         entry["model_type"] = model_type
     return entry
 

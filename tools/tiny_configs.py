@@ -367,6 +367,19 @@ def class_named(name: str) -> type[PreTrainedModel] | None:
     return found if is_model else None
 
 
+def classes_not_imported() -> dict[str, str]:
+    """Classes of modules that cannot be imported, by name, with the package that is not installed."""
+    missing: dict[str, str] = {}
+    for module in sorted(set(modules_of_classes().values())):
+        try:
+            importlib.import_module(module)
+        except Exception as error:  # see class_named
+            missing[module] = missing_package(str(error))
+    return {
+        name: missing[module] for name, module in modules_of_classes().items() if module in missing
+    }
+
+
 def is_concrete(model_class: type[PreTrainedModel]) -> bool:
     """True unless the class is only there to be derived from."""
     if model_class.config_class is None or model_class.__name__.endswith("PreTrainedModel"):

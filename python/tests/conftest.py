@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+# What the exporters are made of is tested from where it stands.
+sys.path[:0] = [str(REPOSITORY / "tools"), str(REPOSITORY / "python" / "weightloom")]
 
 
 @dataclass(frozen=True)

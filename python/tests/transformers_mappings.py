@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from transformers import conversion_mapping, core_model_loading
+from _transformers_rules import mapping_text as text_of
+from _transformers_rules import transform_to_json
+from transformers import conversion_mapping
+
+# Sizes do not matter to patterns, but have to be declared.
+ANY_SIZES = {"Split": {"sizes": [1]}, "Transpose": {"check_dims": [1, 1, 1]}}
 
 
 @dataclass(frozen=True)
@@ -52,29 +56,6 @@ def _all_transforms() -> Iterator[Registered]:
 
 
 def mapping_text(transform: Any) -> str:
-    """One transform as a mapping file; a converter without its operations."""
-    return json.dumps(
-        {"format": "weightloom.mapping/1", "name": "probe", "transforms": [_form(transform)]}
-    )
-
-
-def _form(transform: Any) -> dict[str, Any]:
-    sources = list(transform._original_source_patterns)
-    targets = list(transform._original_target_patterns)
-    if isinstance(transform, core_model_loading.PrefixChange):
-        names = ("prefix_to_add", "prefix_to_remove", "model_prefix")
-        given = {name: getattr(transform, name) for name in names if getattr(transform, name)}
-        return {"type": "PrefixChange", **given}
-    if isinstance(transform, core_model_loading.Inkling2IndexOffsetWeightRename):
-        return {
-            "type": "IndexOffsetWeightRename",
-            "source_pattern": sources[0],
-            "target_pattern": targets[0],
-            "offset": transform.offset,
-        }
-    form = {"source_patterns": sources, "target_patterns": targets}
-    if isinstance(transform, core_model_loading.GroupWeightRename):
-        return {"type": "GroupWeightRename", **form}
-    if isinstance(transform, core_model_loading.WeightConverter):
-        return {"type": "WeightConverter", **form, "operations": []}
-    return {"type": "WeightRenaming", **form}
+    """One transform as a mapping file."""
+    form = transform_to_json(transform, declared=ANY_SIZES)
+    return text_of({"format": "weightloom.mapping/1", "name": "probe", "transforms": [form]})

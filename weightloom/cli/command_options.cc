@@ -10,6 +10,7 @@
 
 #include "weightloom/base/byte_size.h"
 #include "weightloom/base/error.h"
+#include "weightloom/base/syscalls.h"
 #include "weightloom/codec/cast.h"
 #include "weightloom/execute/budget.h"
 
@@ -136,8 +137,16 @@ void add_selection_flags(CLI::App& app, Selection& selection) {
   add_globs(app, "--keep-dtype", selection.keep_dtype,
             "No cast of targets whose name matches; repeatable\n"
             "(default: none)");
+  add_value(app, "--expect", "FILE",
+            "What the runtime has places for: JSON {NAME: {dtype, shape}},\n"
+            "output of plan --json or inspect --json, or a checkpoint;\n"
+            "then what is missing, unexpected or mismatched is told\n"
+            "(default: not checked)",
+            [&selection](const std::string& text) {
+              selection.expected = read_expected(system_calls(), text);
+            });
   app.add_flag("--lenient", selection.lenient,
-               "Let pass source tensors that no target uses\n"
+               "Let pass source tensors that no target uses or expects\n"
                "(default: refuse)");
 }
 

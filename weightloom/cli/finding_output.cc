@@ -61,12 +61,12 @@ void write_findings(JsonWriter& json, std::span<const Finding> findings) {
 }
 
 FindingGroups group_findings(std::span<const Finding> findings, bool lenient) {
-  static constexpr std::array<std::string_view, 4> kMissing = {
-      "missing_source", "index_gap", "target_not_written", "required_unmatched"};
-  static constexpr std::array<std::string_view, 3> kUnexpected = {
-      "source_not_used", "not_in_record", "unindexed_tensor"};
-  static constexpr std::array<std::string_view, 3> kMismatched = {
-      "shape_mismatch", "dtype_mismatch", "count_mismatch"};
+  static constexpr std::array<std::string_view, 5> kMissing = {
+      "missing", "missing_source", "index_gap", "target_not_written", "required_unmatched"};
+  static constexpr std::array<std::string_view, 4> kUnexpected = {
+      "unexpected", "source_not_used", "not_in_record", "unindexed_tensor"};
+  static constexpr std::array<std::string_view, 4> kMismatched = {
+      "mismatched", "shape_mismatch", "dtype_mismatch", "count_mismatch"};
   FindingGroups groups;
   for (const Finding& finding : findings) {
     (is_refusal(finding, lenient) ? groups.errors : groups.notes).push_back(finding);

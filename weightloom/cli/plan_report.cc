@@ -44,6 +44,14 @@ void write_target(JsonWriter& json, const PlanReport& plan, size_t i) {
   json.end_array().field("bytes_read", plan.cost.target_bytes_read[i]).end_object();
 }
 
+void write_tied(JsonWriter& json, const std::vector<TiedName>& tied) {
+  json.begin_array();
+  for (const TiedName& tie : tied) {
+    json.begin_object().field("name", tie.name).field("same_as", tie.same_as).end_object();
+  }
+  json.end_array();
+}
+
 void write_report(JsonWriter& json, const PlanReport& plan) {
   const FindingGroups groups = group_findings(plan.conversion.findings, plan.lenient);
   json.begin_object();
@@ -62,6 +70,12 @@ PlanReport make_plan(const Syscalls& calls, const Checkpoint& source, const Sele
   PlanReport plan;
   plan.conversion = plan_conversion(calls, source, selection, Registry::built_in(), run.threads);
   plan.lenient = selection.lenient;
+  if (selection.to == Side::runtime && !selection.expected) {
+    plan.conversion.findings.push_back(
+        {Severity::report, "not_checked", "", "",
+         "what the runtime expects is not known, so missing and unexpected tensors were not looked "
+         "for: --expect FILE tells"});
+  }
   plan.source = source.path();
   plan.source_tensors = static_cast<int64_t>(source.tensors().size());
   plan.cost = cost_of_conversion(plan.conversion.program, run);
@@ -82,7 +96,8 @@ std::string plan_json(const PlanReport& plan) {
   for (size_t i = 0; i < plan.conversion.program.targets().size(); ++i) {
     write_target(json, plan, i);
   }
-  json.end_array().field("bytes_needed", cost.bytes_needed).field("bytes_read", cost.bytes_read);
+  write_tied(json.end_array().key("tied"), plan.conversion.tied);
+  json.field("bytes_needed", cost.bytes_needed).field("bytes_read", cost.bytes_read);
   json.field("bytes_written", cost.bytes_written).field("regions", cost.regions);
   json.field("files", cost.files).field("peak_memory_bytes", plan.peak_memory_bytes);
   json.field("disk_bytes_needed", plan.disk_bytes_needed);

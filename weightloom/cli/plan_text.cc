@@ -53,6 +53,15 @@ std::string casts_text(const Conversion& conversion) {
   return fmt::format("{} to {}", count_text(count, "target"), to_string(*conversion.dtype));
 }
 
+/// "lm_head.weight = model.embed_tokens.weight", or nothing where nothing is tied.
+std::string tied_text(const Conversion& conversion) {
+  if (conversion.tied.empty()) return "";
+  const TiedName& first = conversion.tied.front();
+  const size_t others = conversion.tied.size() - 1;
+  return fmt::format("{} = {}{}", printable(first.name), printable(first.same_as),
+                     others == 0 ? "" : fmt::format(" and {} more", others));
+}
+
 std::string disk_text(const PlanReport& plan) {
   const bool fits = plan.disk_bytes_needed <= plan.disk_bytes_free;
   return fmt::format("{} needed, {} free{}", format_byte_size(plan.disk_bytes_needed),
@@ -68,6 +77,8 @@ std::string summary_text(const PlanReport& plan) {
   table.add({"targets", targets_text(plan.conversion)});
   const std::string casts = casts_text(plan.conversion);
   if (!casts.empty()) table.add({"casts", casts});
+  const std::string tied = tied_text(plan.conversion);
+  if (!tied.empty()) table.add({"tied", tied});
   table.add({"needed", format_byte_size(cost.bytes_needed)});
   table.add({"read", fmt::format("{} from {} (×{:.2f})", format_byte_size(cost.bytes_read),
                                  count_text(cost.files, "file"), cost.amplification())});

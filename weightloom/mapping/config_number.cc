@@ -74,6 +74,7 @@ std::optional<int64_t> ConfigNumber::value_of(const Product& product, const Mode
 
 std::optional<int64_t> ConfigNumber::value(const ModelConfig& config,
                                            std::string_view subconfig) const {
+  if (!config.present() && !is_literal()) return std::nullopt;
   for (const Product& product : alternatives_) {
     if (const auto value = value_of(product, config, subconfig)) return value;
   }

@@ -3,6 +3,8 @@
 //   "4096"   "num_attention_heads"   "vision_config.num_heads"
 //   "num_attention_heads*head_dim|hidden_size"    products and quotients; the first alternative
 //                                                 counts whose keys are all there
+//   "num_attention_heads|16"    a number behind keys is the default of the model's class: it counts
+//                               when config.json is there and leaves the keys out
 // A key without a dot is looked up in the root, then in "text_config".
 // Thread safety: immutable values.
 #pragma once

@@ -40,6 +40,12 @@ TEST(ConfigNumber, TakesTheFirstAlternativeThatIsThere) {
   EXPECT_EQ(value("none|nor_this"), std::nullopt);
 }
 
+TEST(ConfigNumber, TakesTheDefaultOfTheClassOnlyWhenThereIsAConfig) {
+  EXPECT_EQ(ConfigNumber("none|16").value(kConfig, "vision"), 16);
+  EXPECT_EQ(ConfigNumber("heads|16").value(kConfig, "vision"), 2);
+  EXPECT_EQ(ConfigNumber("none|16").value(ModelConfig()), std::nullopt);
+}
+
 TEST(ConfigNumber, RefusesOtherTexts) {
   for (const char* text :
        {"", "a b", "heads+1", "heads*", "|heads", "a|", "*", "9223372036854775808!"}) {

@@ -13,7 +13,7 @@ struct EmbeddedFile {
   std::string_view text;
 };
 
-/// Sorted by file.
+/// Sorted by file. Those that are no mapping: models.json, the model catalogue, and plain.json.
 std::span<const EmbeddedFile> embedded_mappings() noexcept;
 
 }  // namespace weightloom

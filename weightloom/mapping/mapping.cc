@@ -71,6 +71,15 @@ void check_transform(const WeightTransform& transform) {
   const TransformMatcher compiles(transform, Pattern::Use::check);
 }
 
+bool leads_back(const WeightTransform& transform) {
+  try {
+    check_transform(weightloom::reversed(transform));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 Mapping::Mapping(std::string name, std::vector<WeightTransform> transforms, MappingRules rules)
@@ -98,6 +107,16 @@ Mapping Mapping::reversed() const {
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("read backwards, {}", error.what()));
   }
+}
+
+Mapping Mapping::without_one_way_renamings() const {
+  std::vector<int64_t> kept;
+  for (size_t i = 0; i < transforms_.size(); ++i) {
+    if (form_of(transforms_[i]).converts || leads_back(transforms_[i])) {
+      kept.push_back(static_cast<int64_t>(i));
+    }
+  }
+  return with_only(kept);
 }
 
 Mapping Mapping::with_only(std::span<const int64_t> places) const {

@@ -73,6 +73,9 @@ class Mapping {
   ///         one text (a class, a quantifier, a choice outside a group), or more sources than
   ///         targets in a renaming.
   Mapping reversed() const;
+  /// This mapping without the renamings that have no way back. Who goes back by it leaves the names
+  /// that they make as they are, and has to see that forwards they come out the same.
+  Mapping without_one_way_renamings() const;
   /// This mapping with some of its transforms, by ascending place.
   Mapping with_only(std::span<const int64_t> places) const;
   /// This mapping with more transforms after its own.

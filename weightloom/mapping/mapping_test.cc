@@ -167,6 +167,15 @@ TEST(Mapping, ReversesTransformsOrderAndPhases) {
   EXPECT_EQ(reversed.reversed().to_json(), kMixtral);
 }
 
+TEST(Mapping, GoesBackWithoutItsOneWayRenamings) {
+  const Mapping mapping("m",
+                        {WeightRenaming{{"x\\.\\d+\\."}, {"x."}}, WeightRenaming{{"a"}, {"b"}}});
+  EXPECT_THROW((void)mapping.reversed(), Error);
+  const Mapping back = mapping.without_one_way_renamings().reversed();
+  ASSERT_EQ(back.transforms().size(), 1);
+  EXPECT_THAT(form_of(back.transforms().front()).source_patterns, ElementsAre("b"));
+}
+
 TEST(Mapping, SaysWhichTransformHasNoWayBack) {
   const Mapping mapping("m", {renaming(R"(layers\.\d+)", "x")});
   try {

@@ -77,7 +77,9 @@ ModelConfig ModelConfig::parse(std::string_view json, std::string_view file) {
 
 std::optional<int64_t> ModelConfig::at(std::string_view path, std::string_view subconfig) const {
   if (!present_) return std::nullopt;
-  const nlohmann::json* object = subconfig.empty() ? &json_->root : find(json_->root, subconfig);
+  const nlohmann::json& root = json_->root;
+  const nlohmann::json* object = subconfig.empty() ? &root : find(root, subconfig);
+  if (object == nullptr && !root.contains("text_config")) object = &root;
   const nlohmann::json* found = object == nullptr ? nullptr : find(*object, path);
   const bool is_plain_key = subconfig.empty() && path.find('.') == path.npos;
   if (found == nullptr && is_plain_key) return at(path, "text_config");

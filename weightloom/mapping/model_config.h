@@ -27,7 +27,9 @@ class ModelConfig {
   /// In file order; empty if absent.
   const std::vector<std::string>& architectures() const noexcept { return architectures_; }
   /// An integer at a path of keys ("vision_config.num_heads") below `subconfig` (empty: the root).
-  /// Without a dot and a subconfig, the root is searched and then "text_config".
+  /// Without a dot and a subconfig, the root is searched and then "text_config". A subconfig that
+  /// is not there, in a config that has no "text_config" either, is the root itself: config.json is
+  /// then that of the sub-model alone.
   std::optional<int64_t> at(std::string_view path, std::string_view subconfig = "") const;
   /// True if something stands at a path of keys.
   bool has(std::string_view path) const;

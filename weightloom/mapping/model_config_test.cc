@@ -33,6 +33,17 @@ TEST(ModelConfig, GivesWhatIsDeclared) {
   EXPECT_EQ(config.at("experts", "vision_config"), std::nullopt);
 }
 
+TEST(ModelConfig, IsTheSubConfigItselfWhenItHasNoSubModels) {
+  const auto vision = ModelConfig::parse(R"({"heads": 4})", "config.json");
+  EXPECT_EQ(vision.at("heads", "vision_config"), 4);
+  const auto composite =
+      ModelConfig::parse(R"({"heads": 4, "text_config": {"heads": 8}})", "config.json");
+  EXPECT_EQ(composite.at("heads", "vision_config"), std::nullopt);
+  const auto with_none =
+      ModelConfig::parse(R"({"heads": 4, "vision_config": null})", "config.json");
+  EXPECT_EQ(with_none.at("heads", "vision_config"), std::nullopt);
+}
+
 TEST(ModelConfig, GivesListsOfIntegers) {
   const auto config = ModelConfig::parse(
       R"({"q": {"block": [128, 64], "mixed": [1, "a"], "none": null}})", "config.json");

@@ -209,7 +209,9 @@ TEST(PermuteForRope, ReadsTheNumberOfHeadsWhereItIsDeclared) {
   Operation rope(make_permute_for_rope({.num_heads = "heads", .subconfig_key = "vision"}));
   rope.config(R"({"heads": 2, "vision": {"heads": 1}})");
   EXPECT_THAT(rope.on({counting({4})}), ElementsAre(Array{{4}, {0, 2, 1, 3}}));
-  rope.config(R"({"heads": 2})");
+  rope.config(R"({"heads": 1})");  // of the vision model alone
+  EXPECT_THAT(rope.on({counting({4})}), ElementsAre(Array{{4}, {0, 2, 1, 3}}));
+  rope.config(R"({"heads": 2, "text_config": {"heads": 2}})");
   EXPECT_THAT(rope.refusal({counting({4})}, "operation_refused"),
               HasSubstr("no number of heads under 'vision.heads'"));
 }

@@ -55,7 +55,8 @@ SideEvidence side_evidence(const Mapping& mapping, std::span<const std::string_v
   SideEvidence evidence;
   evidence.hub = any_acts(recognizing(mapping), names);
   try {
-    evidence.runtime = any_acts(recognizing(mapping.reversed()), names);
+    const Mapping back = mapping.without_one_way_renamings().reversed();
+    evidence.runtime = any_acts(recognizing(back), names);
   } catch (const Error&) {
     // A mapping without a way back leaves no names to know the runtime side by.
   }

@@ -174,14 +174,15 @@ Mapping Planner::mapping_that_fired() const {
   return choice_.mapping.with_only(facts_.record->fired);
 }
 
-/// Without a record nothing tells whether a prefix was there: it stays as it is.
+/// Without a record nothing tells whether a prefix was there, or which of several names: they stay
+/// as they are.
 Mapping Planner::without_prefix_changes() const {
   std::vector<int64_t> kept;
   for (size_t i = 0; i < choice_.mapping.transforms().size(); ++i) {
     if (std::holds_alternative<PrefixChange>(choice_.mapping.transforms()[i])) continue;
     kept.push_back(static_cast<int64_t>(i));
   }
-  return choice_.mapping.with_only(kept);
+  return choice_.mapping.with_only(kept).without_one_way_renamings();
 }
 
 /// The names of the model: those that are known; else, where a record says that the model's tensors
