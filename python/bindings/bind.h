@@ -15,7 +15,9 @@ void bind_checkpoint(nanobind::module_& module);
 void bind_boxes(nanobind::module_& module);
 /// Expected: what a runtime has places for.
 void bind_expected(nanobind::module_& module);
-/// Registry: mappings by name.
+/// Layout, OperationContext: what operations that are written in Python work on.
+void bind_layouts(nanobind::module_& module);
+/// Registry: mappings by name; KeyRenamer.
 void bind_registry(nanobind::module_& module);
 /// Selection, verify, diff, and their reports.
 void bind_verify(nanobind::module_& module);

@@ -41,6 +41,7 @@ NB_MODULE(_core, module) {
   bind_checkpoint(module);
   bind_boxes(module);
   bind_expected(module);
+  bind_layouts(module);
   bind_registry(module);
   bind_plan(module);
   bind_plan_parts(module);

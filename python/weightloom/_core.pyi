@@ -2,7 +2,7 @@
 Weightloom's C++ library. Use the package weightloom, which is documented.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from numpy.typing import NDArray
@@ -240,6 +240,73 @@ class Expected:
 def read_expected(path: str) -> Expected:
     """From a JSON file or a checkpoint's headers."""
 
+class OperationContext:
+    """What an operation may know besides the tensors."""
+
+    @property
+    def targets(self) -> int:
+        """How many target patterns there are."""
+
+    @property
+    def target_patterns(self) -> list[str]:
+        """Of the converter."""
+
+    def config(self, path: str) -> int | None:
+        """
+        An integer of config.json at a path of keys ('vision_config.num_heads'); None if there is none.
+        """
+
+class Layout:
+    """
+    Where each element of a tensor comes from. Operations are NumPy's of that name and give new layouts; nothing moves.
+    """
+
+    @staticmethod
+    def identity(source: int, shape: Sequence[int]) -> Layout:
+        """The tensor itself: a source by its number."""
+
+    @staticmethod
+    def constant(pad_value: int, shape: Sequence[int]) -> Layout:
+        """A tensor of one small integer."""
+
+    @staticmethod
+    def concat(parts: Sequence[Layout], dim: int) -> Layout:
+        """Shapes are equal but for `dim`, whose sizes add."""
+
+    @staticmethod
+    def stack(parts: Sequence[Layout], dim: int) -> Layout:
+        """Shapes are equal; a new dim before `dim`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the dims, outermost first."""
+
+    def reshape(self, shape: Sequence[int]) -> Layout:
+        """Of equal size."""
+
+    def slice(self, dim: int, begin: int, end: int) -> Layout:
+        """Rows [begin, end) of a dim."""
+
+    def permute(self, order: Sequence[int]) -> Layout:
+        """Dim i of the result is dim order[i]."""
+
+    def transpose(self, dim0: int, dim1: int) -> Layout:
+        """Swaps two dims."""
+
+    def unstack(self, dim: int) -> list[Layout]:
+        """The parts along a dim, which disappears."""
+
+    def split(self, dim: int, sizes: Sequence[int]) -> list[Layout]:
+        """Consecutive parts of given sizes, which add up to the dim."""
+
+    def interleave(self, dim: int, ways: int, inverse: bool = False) -> Layout:
+        """De-interleaves a dim of n * ways: out[j * n + i] = in[ways * i + j]."""
+
+    def pad(self, dim: int, before: int, after: int, pad_value: int = 0) -> Layout:
+        """Rows of one small integer around a dim."""
+
+    def __repr__(self) -> str: ...
+
 class Registry:
     """Mappings by name and alias: the shipped ones, and more."""
 
@@ -261,7 +328,25 @@ class Registry:
         Adds the mapping that the text of a mapping file holds, under its name and aliases.
         """
 
+    def add_operation(self, name: str, parameters: Mapping[str, str], make: Callable) -> None:
+        """
+        Adds an operation that mappings may name: its parameters with their kinds ('int', 'bool', 'str', 'list' of str), and what makes a LayoutOperation of them.
+        """
+
     def __contains__(self, arg: str, /) -> bool: ...
+
+class KeyRenamer:
+    """A transform's patterns, for one name at a time."""
+
+    def __init__(self, json: str, registry: Registry | None) -> None: ...
+
+    def rename(self, key: str) -> tuple[str, int | None]:
+        """The new name, and the place of the source pattern that matched."""
+
+def reversed_json(json: str, registry: Registry | None) -> str:
+    """
+    The mapping of one transform, as text, with the transform that undoes it.
+    """
 
 class TargetInfo:
     """A tensor that a plan makes."""
