@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "python" / "weightloom")]
+sys.path.insert(0, str(ROOT / "tools"))
+sys.path.append(str(ROOT / "python" / "weightloom"))  # last: it has a torch.py of its own
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import model_catalogue  # noqa: E402
