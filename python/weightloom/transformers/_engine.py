@@ -67,24 +67,21 @@ def open_checkpoint(files: list[str], sharded_metadata: dict[str, Any] | None) -
     """
     if len(files) == 1:
         return open_path(files[0])
-    return open_path(_index_of(files, sharded_metadata))
-
-
-def _index_of(files: list[str], sharded_metadata: dict[str, Any] | None) -> str:
-    """The index beside the files that names exactly them."""
     names = {Path(file).name for file in files}
-    folder = Path(files[0]).parent
-    for index in sorted(folder.glob("*.index*.json")):
-        if _shards_of(index) == names:
-            return str(index)
+    indexes = sorted(Path(files[0]).parent.glob("*.index*.json"))
+    told = {} if sharded_metadata is None else sharded_metadata.get("weight_map", {})
+    if len(indexes) == 1 and set(told.values()) == names:
+        return open_path(str(indexes[0]))
+    for index in indexes:
+        if set(_weight_map(index).values()) == names:
+            return open_path(str(index))
     raise _refusals.unsupported(
         f"several files without an index that names exactly them ({', '.join(sorted(names))})"
     )
 
 
-def _shards_of(index: Path) -> set[str]:
-    weight_map = json.loads(index.read_text(encoding="utf-8")).get("weight_map", {})
-    return set(weight_map.values())
+def _weight_map(index: Path) -> dict[str, str]:
+    return json.loads(index.read_text(encoding="utf-8")).get("weight_map", {})
 
 
 @dataclass(frozen=True)

@@ -83,8 +83,10 @@ class _Load:
         transforms = self._config.weight_mapping or []
         self._rules = _rules.translate(transforms, self._model)
         self._wanted = wanted_tensors(self._model, self._config.dtype_plan or {})
-        prefix, names = self._model.base_model_prefix, self._source.names()
-        by_value = _values.by_value(self._rules, transforms, names, prefix, self._wanted)
+        by_value = _values.ByValue()
+        if self._rules.untranslated:
+            prefix, names = self._model.base_model_prefix, self._source.names()
+            by_value = _values.by_value(self._rules, transforms, names, prefix, self._wanted)
         return self._run_by_value() if by_value.everything else self._run(by_value)
 
     def _run(self, by_value: _values.ByValue) -> tuple[Any, Any]:

@@ -33,8 +33,6 @@ def by_value(
     rules: ModelRules, transforms: list[Any], names: Iterable[str], prefix: str, wanted: Any
 ) -> ByValue:
     """Which stored tensors reach a transform that the core cannot run."""
-    if not rules.untranslated:
-        return ByValue()
     if rules.untranslated_renamings:
         return ByValue(everything=True)
     patterns = {p for u in rules.untranslated for p in u.transform.source_patterns}
