@@ -10,25 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers.modeling_utils import str_to_torch_dtype
 
 import weightloom
 from weightloom import _core
+from weightloom._arrays import dtype_name
 from weightloom._load import Size, size_in_bytes
 from weightloom._progress import Progress, callback_for
 
 from . import _refusals
 from ._rules import ModelRules
 from ._wanted import Wanted
-
-_NAMES = {dtype: name for name, dtype in str_to_torch_dtype.items()}
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    """As safetensors spells it: ``"BF16"``."""
-    if dtype not in _NAMES:
-        raise _refusals.unsupported(f"tensors of {dtype}, which safetensors does not have")
-    return _NAMES[dtype]
 
 
 @dataclass(frozen=True)
@@ -165,13 +156,12 @@ def plan_load(
     return LoadPlan(plan)
 
 
-_CASTABLE = {"F64", "F32", "F16", "BF16"}
+_CASTABLE = {torch.float64, torch.float32, torch.float16, torch.bfloat16}
 
 
 def _cast_to(dtype: torch.dtype) -> str | None:
     """What the core casts to; other dtypes are torch's to change."""
-    name = dtype_name(dtype)
-    return name if name in _CASTABLE else None
+    return dtype_name(dtype) if dtype in _CASTABLE else None
 
 
 class SavePlan:
