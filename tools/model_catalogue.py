@@ -8,6 +8,7 @@ made of this by export_transformers.py; docs/mappings.md describes its form.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -133,7 +134,9 @@ def describe_submodel(path: str, sub: PreTrainedModel, parent: PreTrainedModel) 
     """
     auto, place, model_type = getattr(sub, AUTO, ("", None, ""))
     entry = {"path": starred(path)}
-    if auto and auto_table(auto).get(model_type) == type(sub).__name__:
+    if auto and auto_table(auto).get(model_type) != type(sub).__name__:
+        auto = ""
+    if auto:
         entry["auto"] = auto
         implied = ""
     else:
@@ -260,7 +263,45 @@ def merged(found: dict[str, dict[str, dict[str, Any]]]) -> dict[str, dict[str, A
             if not entries.get(name, entry).get("tree", True):
                 entries[name] = dict(entry)
             add(entries, name, entry)
+    for owner in sorted(found):
+        for name, entry in found[owner].items():
+            add_other_submodels(entries, name, entry)
     return entries
+
+
+def add_other_submodels(
+    entries: dict[str, dict[str, Any]], name: str, entry: dict[str, Any]
+) -> None:
+    """Adds the names of sub-models that a class only has inside of some others, as its own."""
+    known = entries[name]
+    if not known.get("tree", True):
+        return
+    usual = known.get("submodels", [])
+    names = set(known.get("names", []))
+    for other in entry.get("submodels", []):
+        if not any(same_model(other, each) for each in usual):
+            names |= {f"{other['path']}.{each}" for each in composed_names(entries, model_of(other))}
+    if names:
+        known["names"] = sorted(names)
+
+
+def same_model(one: dict[str, str], other: dict[str, str]) -> bool:
+    """True for the same model at the same path, or for one whose class the config chooses."""
+    return one["path"] == other["path"] and ("auto" in other or model_of(one) == model_of(other))
+
+
+def model_of(submodel: dict[str, str]) -> str:
+    """Class of a sub-model, as far as its entry tells."""
+    return submodel.get("class") or auto_table(submodel["auto"])[submodel["model_type"]]
+
+
+def composed_names(entries: dict[str, dict[str, Any]], name: str) -> set[str]:
+    """Templates of all names of a class, with those of its sub-models."""
+    entry = entries.get(name, {})
+    found = set(entry.get("names", []))
+    for sub in entry.get("submodels", []):
+        found |= {f"{sub['path']}.{each}" for each in composed_names(entries, model_of(sub))}
+    return found
 
 
 def auto_tables(entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, str]]:
@@ -269,6 +310,7 @@ def auto_tables(entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, str]]
     return {name: auto_table(name) for name in sorted(used | {"AutoModel"})}
 
 
+@functools.cache
 def auto_table(name: str) -> dict[str, str]:
     """Class by model type; of several classes, the first is what config.json does not overrule."""
     mapping = getattr(transformers, name)._model_mapping._model_mapping

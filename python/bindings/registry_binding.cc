@@ -15,7 +15,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind.h"
-#include "operation.h"
+#include "python_operation.h"
 #include "shipped.h"
 #include "weightloom/base/error.h"
 #include "weightloom/mapping/key_renamer.h"

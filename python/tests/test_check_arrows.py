@@ -116,3 +116,12 @@ def test_files_that_every_folder_has_are_exempt(tmp_path: Path) -> None:
     files = {f"{folder}/{name}": "\n" for folder in ("one", "two") for name in names}
     code, _ = check(tmp_path, files)
     assert code == 0
+
+
+@pytest.mark.parametrize("header", ["weightloom/plan/lower_internal.h", "weightloom/cli/table.h"])
+def test_bindings_include_public_headers_only(tmp_path: Path, header: str) -> None:
+    name = "python/bindings/plan_binding.cc"
+    code, said = check(tmp_path, {name: f'#include "{header}"\n'})
+    assert code == 1
+    assert header in said
+    assert check(tmp_path, {name: '#include "weightloom/plan/conversion.h"\n'})[0] == 0

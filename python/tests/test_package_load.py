@@ -300,3 +300,47 @@ def test_facts_of_a_checkpoint(mixtral: Path) -> None:
     assert (facts.tensors, facts.parameters, facts.nbytes) == (10, 76, 152)
     assert facts.dtypes == {"BF16": 152}
     assert (facts.mapping, facts.layout) == ("mixtral", "hub")
+
+
+def test_what_a_runtime_expects_is_held_against_the_plan(mixtral: Path, tmp_path: Path) -> None:
+    expected = {name: ("BF16", array.shape) for name, array in expected_runtime().items()}
+    assert not wl.plan(mixtral, to="runtime", expect=expected).is_refused
+    tensors = {
+        name: torch.zeros(array.shape, dtype=torch.bfloat16)
+        for name, array in expected_runtime().items()
+    }
+    assert not wl.plan(mixtral, to="runtime", expect=tensors).is_refused
+    tensors["model.norm.weight"] = torch.zeros(4)
+    found = wl.plan(mixtral, to="runtime", expect=tensors).findings
+    assert [(finding.code, finding.tensor) for finding in found] == [
+        ("mismatched", "model.norm.weight")
+    ]
+    del expected["model.norm.weight"]
+    expected["absent"] = (None, None)
+    expected["model.layers.0.mlp.experts.down_proj"] = (None, (1, 2, 3))
+    plan = wl.plan(mixtral, to="runtime", expect=expected)
+    codes = {(finding.code, finding.tensor) for finding in plan.findings}
+    assert {
+        ("unexpected", "model.norm.weight"),
+        ("missing", "absent"),
+        ("mismatched", "model.layers.0.mlp.experts.down_proj"),
+    } <= codes
+    with pytest.raises(wl.PlanError):
+        plan.load()
+    write_file(tmp_path / "like.safetensors", {"model.norm.weight": u16(0, (4,))})
+    alone = wl.plan(mixtral, to="runtime", expect=tmp_path / "like.safetensors", include=["*norm*"])
+    assert [target.name for target in alone.targets] == ["model.norm.weight"]
+
+
+def test_names_that_the_config_ties_are_the_same_tensor(tmp_path: Path) -> None:
+    folder = tmp_path / "tied"
+    names = {"model.embed_tokens.weight": u16(1, (6, 4)), "model.norm.weight": u16(2, (4,))}
+    write_file(folder / "model.safetensors", names)
+    config = {
+        "model_type": "llama",
+        "architectures": ["LlamaForCausalLM"],
+        "tie_word_embeddings": True,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    loaded = wl.load(folder, framework="torch")
+    assert loaded["lm_head.weight"] is loaded["model.embed_tokens.weight"]

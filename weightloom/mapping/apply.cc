@@ -87,6 +87,7 @@ class Application {
   void emit(const Group& group, ChainTensors made);
   void rename_products();
   void undo_renames();
+  bool would_act_again(const std::string& name);
   void refuse_rewritten_products();
   void name_companions_like_owners();
   void check_required();
@@ -329,6 +330,13 @@ void Application::undo_renames() {
   }
 }
 
+/// True if the renamings, run over what they make of a name, change it again: then that they would
+/// change what a converter made is their own doing, not the converter's.
+bool Application::would_act_again(const std::string& name) {
+  const std::string once = collector_.rename(name, false).name;
+  return collector_.rename(once, false).name != once;
+}
+
 /// What a renaming rewrote would not find its way back. Of a name that the model is known to have
 /// the way back is proved when it is gone.
 void Application::refuse_rewritten_products() {
@@ -337,6 +345,7 @@ void Application::refuse_rewritten_products() {
     if (!product.transform || product.prefix_edited || runtime_.has(product.tensor.name)) continue;
     const auto renamed = collector_.rename(product.tensor.name, false);
     if (!renamed.last || renamed.name == product.tensor.name) continue;
+    if (would_act_again(leaves_[product.leaf].name)) continue;
     if (rewritten[{*renamed.last, *product.transform}]++ > 0) continue;
     add("rename_rewrites_product", product.tensor.name,
         fmt::format("'{}', which transforms[{}] makes, would be rewritten to '{}' by the renaming "

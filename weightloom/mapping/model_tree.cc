@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "weightloom/base/error.h"
+
 namespace weightloom {
 namespace {
 
@@ -12,6 +14,8 @@ std::string joined(const std::string& path, const std::string& below) {
   if (path.empty() || below.empty()) return path + below;
   return path + "." + below;
 }
+
+constexpr auto kDeepestPath = 64;  // components; real models have fewer than 10
 
 /// Builds the tree, depth first.
 class TreeBuilder {
@@ -54,6 +58,10 @@ class TreeBuilder {
       return;
     }
     if (model_type.empty()) model_type = model->model_type;
+    if (std::ranges::count(own_path, '.') > kDeepestPath) {
+      throw Error(ErrorCode::format,
+                  fmt::format("the catalogue's {} holds itself at '{}'", model->name, own_path));
+    }
     add({own_path, std::move(model_type), own_config, model});
   }
 

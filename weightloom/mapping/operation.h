@@ -116,8 +116,8 @@ OperationPtr make_split_modulelist(int dim, std::vector<ConfigNumber> count = {}
 OperationPtr make_transpose(int dim0, int dim1);
 /// As make_transpose, but a tensor that has the shape that the model wants already stays as it is:
 /// `wanted` declares that shape. Refuses a tensor that has it neither way, and one whose two dims
-/// are wanted equal, since it does not tell which way it is stored. Backwards it is refused: only a
-/// record tells which way the original was.
+/// are wanted equal, since it does not tell which way it is stored. Backwards it stays as the model
+/// has it, which forwards is read too: only a record tells which way the original was.
 OperationPtr make_checked_transpose(int dim0, int dim1, std::vector<ConfigNumber> wanted,
                                     bool backwards = false);
 
@@ -134,7 +134,7 @@ struct RopeParameters {
   /// Number of heads of the tensors whose pattern holds a text ("k_proj"), where it is another.
   /// With it, other tensors stay as they are, unless `permute_layer_names` holds them.
   std::vector<std::pair<std::string, ConfigNumber>> num_heads_of{};
-  /// "vision_config": where keys are looked up; empty: the root.
+  /// "vision_config": where keys are looked up; empty, or not in config.json: the root.
   std::string subconfig_key{};
   /// Empty: every tensor; else those whose pattern holds one of these.
   std::vector<std::string> permute_layer_names{};

@@ -53,9 +53,9 @@ class CheckedTranspose final : public ConversionOperation {
   std::string name() const override { return "Transpose"; }
 
   Slots apply(Slots slots, const OperationContext& context) const override {
-    if (backwards_) refuse_way_back();
     const Shape wanted = internal::values_of(name(), wanted_, *context.config);
     return internal::map_tensors(std::move(slots), [&](Layout layout, const std::string&) {
+      if (backwards_) return as_wanted(std::move(layout), wanted);
       if (!must_transpose(layout.shape(), wanted)) return layout;
       return transpose(layout, dim0_, dim1_);
     });
@@ -64,7 +64,7 @@ class CheckedTranspose final : public ConversionOperation {
   OnBlocks on_blocks(const Slots& slots, const BlockShape& block,
                      const OperationContext& context) const override {
     const Shape wanted = internal::values_of(name(), wanted_, *context.config);
-    if (!must_transpose(internal::only_tensor(name(), slots).shape(), wanted)) {
+    if (backwards_ || !must_transpose(internal::only_tensor(name(), slots).shape(), wanted)) {
       return {internal::make_identity(), block};
     }
     return {make_transpose(dim0_, dim1_), swapped(block, dim0_, dim1_)};
@@ -80,10 +80,13 @@ class CheckedTranspose final : public ConversionOperation {
   }
 
  private:
-  [[noreturn]] static void refuse_way_back() {
-    refuse_operation("operation_refused",
-                     "Transpose: whether the original was transposed is known by its record alone: "
-                     "without it, say so with a mapping of your own, without check_dims");
+  /// Backwards nothing tells which way the original was stored, and forwards both ways are read: it
+  /// stays as the model has it.
+  Layout as_wanted(Layout layout, const Shape& wanted) const {
+    if (!must_transpose(layout.shape(), wanted)) return layout;
+    refuse_operation("shape_mismatch",
+                     fmt::format("Transpose: {} is not {}, which config.json declares",
+                                 to_string(layout.shape()), to_string(wanted)));
   }
 
   bool must_transpose(const Shape& found, const Shape& wanted) const {
@@ -218,7 +221,8 @@ class PermuteForRope final : public ConversionOperation {
   }
 
   int64_t heads(const ConfigNumber& heads, const ModelConfig& config) const {
-    const auto& sub = parameters_.subconfig_key;
+    const auto& key = parameters_.subconfig_key;
+    const std::string sub = context.config->has(key) ? key : "";
     const auto number = heads.value(config, sub);
     if (number && *number > 0) return *number;
     refuse_operation("operation_refused",

@@ -1,4 +1,4 @@
-#include "operation.h"
+#include "python_operation.h"
 
 #include <memory>
 #include <string>
