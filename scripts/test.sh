@@ -59,7 +59,8 @@ fuzz_smoke() {
 # What nanobind reports as leaked at exit is a failure.
 run_pytest() {
   HF_HUB_OFFLINE=1 WEIGHTLOOM_BUILD_DIR=$PWD/build/release \
-    "$python" -m pytest -q -ra -p no:cacheprovider python/tests 2> >(tee build/pytest.stderr >&2)
+    "$python" -m pytest -q -ra -p no:cacheprovider python/tests 2>build/pytest.stderr ||
+    { cat build/pytest.stderr; return 1; }
   ! grep 'nanobind: leaked' build/pytest.stderr
 }
 

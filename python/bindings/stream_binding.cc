@@ -32,7 +32,7 @@ class Stream {
     for (const ProgramTarget& target : plan_->program().targets()) {
       refuse_unknown_to(framework_, target.dtype, target.name);
     }
-    stream_ = std::make_unique<TensorStream>(plan_->calls(), plan_->program(), run);
+    stream_ = std::make_shared<TensorStream>(plan_->calls(), plan_->program(), run);
   }
 
   std::pair<std::string, nb::object> next() {
@@ -49,31 +49,37 @@ class Stream {
   }
 
   void close() {
+    std::shared_ptr<TensorStream> stream = std::exchange(stream_, nullptr);
+    if (!stream) return;
     const nb::gil_scoped_release released;
-    stream_.reset();
+    stream->stop();
+    stream.reset();
   }
 
   const std::vector<Finding>& findings() const noexcept { return findings_; }
 
  private:
+  /// Another thread of Python may close the stream meanwhile.
   std::optional<StreamedTensor> wait_for_next() {
-    if (!stream_) return std::nullopt;
-    while (!is_ready()) {
+    const std::shared_ptr<TensorStream> stream = stream_;
+    if (!stream) return std::nullopt;
+    while (!is_ready(*stream)) {
       if (PyErr_CheckSignals() == 0) continue;
-      stream_->stop();
+      stream->stop();
       throw nb::python_error();
     }
-    return stream_->next();
+    const nb::gil_scoped_release released;
+    return stream->next();
   }
 
-  bool is_ready() {
+  static bool is_ready(TensorStream& stream) {
     const nb::gil_scoped_release released;
-    return stream_->is_ready(kPatience);
+    return stream.is_ready(kPatience);
   }
 
   PlanPtr plan_;
   Framework framework_;
-  std::unique_ptr<TensorStream> stream_;
+  std::shared_ptr<TensorStream> stream_;
   std::vector<Finding> findings_;
 };
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import subprocess
 import sys
@@ -99,6 +100,17 @@ def test_other_python_threads_run_while_a_stream_is_waited_for(many: Path) -> No
         list(stream)
     worker.join()
     assert ran.is_set()
+
+
+def test_a_stream_may_be_closed_from_another_thread(many: Path) -> None:
+    stream = wl.stream(many, "none", threads=2, memory_budget="8MiB")
+    next(stream)
+    closer = threading.Thread(target=stream.close)
+    closer.start()
+    with contextlib.suppress(wl.CancelledError):
+        assert len(list(stream)) <= 41
+    closer.join()
+    assert list(stream) == []
 
 
 PEAK = """

@@ -4,7 +4,8 @@
 // The budget is shared by halves: one for tiles and staging, one for tensors that are begun and not
 // taken yet. A tensor larger than its half comes alone. Workers wait while the half is full; what
 // was taken is the caller's and does not count.
-// Thread safety: next, is_ready and stop may be called from one thread at a time.
+// Thread safety: all calls may run concurrently; of several that wait in next, each tensor goes to
+// one.
 #pragma once
 
 #include <chrono>
