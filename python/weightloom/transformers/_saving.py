@@ -6,6 +6,7 @@ import copy
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from transformers import PreTrainedModel, core_model_loading, modeling_utils
 from transformers.conversion_mapping import get_model_conversion_mapping
 from transformers.modeling_utils import unwrap_model
 
+import weightloom
 from weightloom._load import Size
 
 from . import _engine, _refusals, _rules, _shards
@@ -50,7 +52,11 @@ def save(
     tensors = tensors_to_write(model, state_dict)
     transforms = transforms_to_reverse(model) if options.save_original_format else []
     tensors, rules = _value_operations_done(model, tensors, transforms)
-    plan = _engine.plan_save(tensors, rules, model.base_model_prefix, options.threads)
+    try:
+        plan = _engine.plan_save(tensors, rules, model.base_model_prefix, options.threads)
+    except weightloom.MappingError:  # a rule has no reverse; it may not be needed
+        rules = _rules.translate(acting_backwards(transforms, tensors), model, for_saving=True)
+        plan = _engine.plan_save(tensors, rules, model.base_model_prefix, options.threads)
     layout = _shards.shard_layout(
         model,
         plan.targets,
@@ -117,6 +123,17 @@ def transforms_to_reverse(model: PreTrainedModel) -> list[Any]:
         return list(fired)
     registered = get_model_conversion_mapping(whole, add_legacy=False)
     return [t for t in registered if not isinstance(t, core_model_loading.PrefixChange)]
+
+
+def acting_backwards(transforms: list[Any], names: Iterable[str]) -> list[Any]:
+    """Those whose reverse does something to one of the names."""
+    backwards = [copy.deepcopy(t).reverse_transform() for t in reversed(transforms)]
+    kinds = core_model_loading.WeightRenaming, core_model_loading.WeightConverter
+    rules = [[t for t in backwards if isinstance(t, kind)] for kind in kinds]
+    for name in names:
+        core_model_loading.rename_source_key(name, *rules, reverse=True)
+    acting = [back.was_used() for back in reversed(backwards)]
+    return [t for t, acts in zip(transforms, acting, strict=True) if acts]
 
 
 def _value_operations_done(
