@@ -53,7 +53,7 @@ CLASSES = (
 SMALLER: dict[str, dict[str, dict[str, Any]]] = {
     "Ernie4_5_VLMoeForConditionalGeneration": {
         "text_config": {
-            "hidden_size": 64,
+            "hidden_size": 512,
             "intermediate_size": 96,
             "num_attention_heads": 4,
             "num_key_value_heads": 2,
