@@ -230,7 +230,7 @@ def test_offloading_to_disk(mixtral: Path, tmp_path: Path) -> None:
 
 
 def test_quantised_weights_take_transformers_own_way(tmp_path: Path) -> None:
-    """FP8 with scales per block: raw tensors are read by Weightloom, values made by Transformers."""
+    """FP8 with scales per block: Weightloom reads the tensors, Transformers makes the values."""
     config = transformers.LlamaConfig(
         vocab_size=64,
         hidden_size=128,

