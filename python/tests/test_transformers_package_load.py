@@ -11,7 +11,13 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import AutoModel, AutoModelForCausalLM, PreTrainedModel
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    PreTrainedModel,
+    conversion_mapping,
+    core_model_loading,
+)
 from transformers_cases import CLASSES, SEED, bits, differences, quiet, refill, tiny_model
 
 import weightloom
@@ -92,6 +98,28 @@ def test_a_stacked_base_checkpoint_in_a_head_model(tmp_path: Path) -> None:
 def test_names_by_key_mapping(llama: Path, tmp_path: Path) -> None:
     _rewrite(llama, tmp_path, lambda name: f"old.{name}")
     assert_same(*load_both(AutoModelForCausalLM, tmp_path, key_mapping={r"^old\.": ""}))
+
+
+class OwnModel(transformers.LlamaForCausalLM):
+    """Code of one's own: only mappings that its user registered apply."""
+
+
+def test_a_mapping_that_the_user_registered(
+    llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversion_mapping.get_checkpoint_conversion_mapping("llama")  # fills the registry
+    monkeypatch.setattr(
+        conversion_mapping,
+        "_checkpoint_conversion_mapping_cache",
+        dict(conversion_mapping._checkpoint_conversion_mapping_cache),
+    )
+    conversion_mapping.register_checkpoint_conversion_mapping(
+        "OwnModel", [core_model_loading.WeightRenaming("final_scale", "model.norm")]
+    )
+    _rewrite(llama, tmp_path, lambda name: name.replace("model.norm", "final_scale"))
+    theirs, own = load_both(OwnModel, tmp_path)
+    assert theirs[1]["missing_keys"] == set()
+    assert_same(theirs, own)
 
 
 def test_old_names_of_norms(tmp_path: Path) -> None:
