@@ -7,6 +7,7 @@ Prints one JSON object: seconds, bytes, peak_rss_bytes.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import resource
@@ -19,6 +20,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch
 import transformers
+import transformers.modeling_utils  # which the first model would import: not what is timed
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
@@ -33,11 +35,8 @@ def by_transformers(folder: Path) -> dict[str, torch.Tensor]:
 
 def by_weightloom(folder: Path) -> dict[str, torch.Tensor]:
     """The same by weightloom.transformers."""
-    import weightloom.transformers
-
-    return weightloom.transformers.from_pretrained(
-        AutoModelForCausalLM, folder, dtype="auto"
-    ).state_dict()
+    load = sys.modules["weightloom.transformers"].from_pretrained
+    return load(AutoModelForCausalLM, folder, dtype="auto").state_dict()
 
 
 def by_load_file(folder: Path) -> dict[str, torch.Tensor]:
@@ -65,6 +64,8 @@ def main() -> None:
     """The command."""
     if len(sys.argv) != 3 or sys.argv[1] not in PEERS:
         sys.exit(__doc__)
+    if sys.argv[1] == "weightloom":
+        importlib.import_module("weightloom.transformers")
     start = time.perf_counter()
     tensors = PEERS[sys.argv[1]](Path(sys.argv[2]))
     seconds = time.perf_counter() - start

@@ -19,6 +19,7 @@ from typing import Any
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import transformers
+import transformers.modeling_utils  # which the first model would import: not what is timed
 from transformers import AutoModelForCausalLM
 
 transformers.logging.set_verbosity_error()
