@@ -5,16 +5,17 @@
     python tools/export_transformers.py --check           # compares; exits 1 with a diff
     python tools/export_transformers.py --check --only mappings
 
-`mappings/NAME.json` holds one distinct list of transforms, with the other names that are registered for
-it as aliases; `mappings/models.json` holds the model classes (docs/mappings.md). A class that needs a
-package that is not installed keeps the entry that it has; its name is printed. timm, scipy and pillow
-are needed to make every entry anew.
+`mappings/NAME.json` holds one distinct list of transforms, with the other names that are registered
+for it as aliases; `mappings/models.json` holds the model classes (docs/mappings.md). A class that
+needs a package that is not installed keeps the entry that it has; its name is printed. timm,
+torchvision, torchaudio, scipy and pillow are needed to make every entry anew.
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -27,17 +28,28 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
-sys.path.append(str(ROOT / "python" / "weightloom"))  # last: it has a torch.py of its own
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import model_catalogue  # noqa: E402
 import tiny_configs  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
-from _transformers_rules import mapping_text, mapping_to_json  # noqa: E402
 from transformers import conversion_mapping  # noqa: E402
 from transformers_declarations import declared_for  # noqa: E402
 
+
+
+def loaded_rules() -> Any:
+    """The package's translator, from its file: the package need not be built."""
+    path = ROOT / "python" / "weightloom" / "_transformers_rules.py"
+    spec = importlib.util.spec_from_file_location("weightloom_transformers_rules", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+rules = loaded_rules()
 MAPPINGS = ROOT / "mappings"
 CATALOGUE = "models.json"
 # Files of the folder that are not of this making.
@@ -52,8 +64,8 @@ def registered() -> dict[str, list[Any]]:
 def in_pairs(form: dict[str, Any]) -> list[dict[str, Any]]:
     """A renaming of several sources to one target as one of each, so that each has a way back.
 
-    Only where that says the same: all sources stand at the begin of a name, and what one has renamed
-    is no source of another.
+    Only where that says the same: all sources stand at the begin of a name, and what one has
+    renamed is no source of another.
     """
     sources, targets = form.get("source_patterns", []), form.get("target_patterns", [])
     if form["type"] != "WeightRenaming" or len(targets) != 1 or len(sources) < 2:
@@ -69,7 +81,7 @@ def mapping_files() -> dict[str, str]:
     names: dict[str, list[str]] = {}
     forms: dict[str, dict[str, Any]] = {}
     for key, transforms in registered().items():
-        form = mapping_to_json(key, transforms, declared=declared_for(key))
+        form = rules.mapping_to_json(key, transforms, declared=declared_for(key))
         form["transforms"] = [each for t in form["transforms"] for each in in_pairs(t)]
         text = json.dumps(form["transforms"])
         names.setdefault(text, []).append(key)
@@ -80,7 +92,7 @@ def mapping_files() -> dict[str, str]:
         if others:
             transforms = form.pop("transforms")
             form |= {"aliases": sorted(others), "transforms": transforms}
-        files[f"{first}.json"] = mapping_text(form)
+        files[f"{first}.json"] = rules.mapping_text(form)
     return dict(sorted(files.items()))
 
 

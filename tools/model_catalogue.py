@@ -1,8 +1,8 @@
 """What Weightloom has to know of the model classes of Transformers, read off models on meta.
 
-For each class: the sub-models that it holds, where their configs stand, which weights are tied, what
-a cast leaves alone, what a report leaves out, and the names of its tensors. `mappings/models.json` is
-made of this by export_transformers.py; docs/mappings.md describes its form.
+For each class: the sub-models that it holds, where their configs stand, which weights are tied,
+what a cast leaves alone, what a report leaves out, and the names of its tensors.
+`mappings/models.json` is made of this by export_transformers.py; docs/mappings.md describes it.
 """
 
 from __future__ import annotations
@@ -175,6 +175,7 @@ def facts_of_class(model_class: type[PreTrainedModel]) -> dict[str, Any]:
         "model_type": model_class.config_class.model_type,
         "base_model_prefix": model_class.base_model_prefix,
         "tied": tied_of(model_class),
+        "tie_word_embeddings": ties_by_default(model_class, tied_of(model_class)),
         **lists,
     }
 
@@ -185,6 +186,16 @@ def tied_of(model: Any) -> dict[str, str]:
     return dict(tied) if isinstance(tied, dict) else {}
 
 
+def ties_by_default(model_class: type[PreTrainedModel], tied: dict[str, str]) -> bool | None:
+    """Whether a config that does not say so ties; None for a class that has nothing to tie."""
+    if not tied:
+        return None
+    try:
+        return bool(getattr(model_class.config_class(), "tie_word_embeddings", False))
+    except Exception:  # a config that has no default, or checks its fields against one another
+        return bool(getattr(model_class.config_class, "tie_word_embeddings", False))
+
+
 def without_empty(entry: dict[str, Any]) -> dict[str, Any]:
     """The entry without empty lists and texts."""
     return {key: value for key, value in entry.items() if value or value is False}
@@ -193,7 +204,9 @@ def without_empty(entry: dict[str, Any]) -> dict[str, Any]:
 def describe(model: PreTrainedModel) -> dict[str, Any]:
     """The entry of a class, of a model built under `recording`."""
     facts = facts_of_class(type(model))
-    facts |= vars(model).get(OWN, {}) | {"tied": tied_of(model)}
+    tied = tied_of(model)
+    ties = ties_by_default(type(model), tied)
+    facts |= vars(model).get(OWN, {}) | {"tied": tied, "tie_word_embeddings": ties}
     prefix = {key: facts.pop(key) for key in ("model_type", "base_model_prefix")}
     return without_empty(
         {**prefix, "submodels": submodels_of(model), **facts, "names": own_names(model)}
@@ -203,7 +216,8 @@ def describe(model: PreTrainedModel) -> dict[str, Any]:
 def entries_of(class_name: str) -> dict[str, dict[str, Any]]:
     """The entry of a class, and those of the classes of its sub-models as they are there.
 
-    An entry that no small config builds says `"tree": false`, and `"lacks": PACKAGE` if that is why.
+    An entry that no small config builds says `"tree": false`, and `"lacks": PACKAGE` if that is
+    why.
     """
     model_class = tiny_configs.class_named(class_name)
     found: dict[str, dict[str, Any]] = {}
@@ -280,7 +294,9 @@ def add_other_submodels(
     names = set(known.get("names", []))
     for other in entry.get("submodels", []):
         if not any(same_model(other, each) for each in usual):
-            names |= {f"{other['path']}.{each}" for each in composed_names(entries, model_of(other))}
+            names |= {
+                f"{other['path']}.{each}" for each in composed_names(entries, model_of(other))
+            }
     if names:
         known["names"] = sorted(names)
 
@@ -306,7 +322,9 @@ def composed_names(entries: dict[str, dict[str, Any]], name: str) -> set[str]:
 
 def auto_tables(entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, str]]:
     """Class by model type, for each auto class that a sub-model is made by."""
-    used = {sub["auto"] for e in entries.values() for sub in e.get("submodels", []) if "auto" in sub}
+    used = {
+        sub["auto"] for e in entries.values() for sub in e.get("submodels", []) if "auto" in sub
+    }
     return {name: auto_table(name) for name in sorted(used | {"AutoModel"})}
 
 
@@ -318,5 +336,3 @@ def auto_table(name: str) -> dict[str, str]:
         model_type: classes if isinstance(classes, str) else classes[0]
         for model_type, classes in sorted(mapping.items())
     }
-
-

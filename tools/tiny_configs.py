@@ -1,4 +1,4 @@
-"""Small configs of every model class of the installed Transformers, for the exporter and the sweeps.
+"""Small configs of every model class of the installed Transformers, for exporter and sweeps.
 
     from tiny_configs import build_on_meta, model_classes, tiny_config
 
@@ -58,9 +58,7 @@ HEADS = (
 GROUPED_HEADS = r"\w*num_key_value_heads|num_kv_heads"
 HEAD_DIMS = r"head_dim|d_kv|\w*_head_dim|kv_channels"
 EXPERTS = r"\w*num_experts|n_routed_experts|num_local_experts"
-ROUTED = (
-    r"num_experts_per_tok(en)?|top_k|moe_topk|moe_k|num_selected_experts|\w*_top_k|router_topk"
-)
+ROUTED = r"num_experts_per_tok(en)?|top_k|moe_topk|moe_k|num_selected_experts|\w*_top_k|router_topk"
 VOCABULARIES = (
     r"vocab_size|\w+_vocab_size|vocab_size_\w+|codebook_size|num_codebook_vectors"
     r"|\w*num_embeddings|type_vocab_size"
@@ -247,7 +245,7 @@ class Shrink:
 
 
 def tiny_config(model_class: type[PreTrainedModel], level: int) -> PreTrainedConfig:
-    """A small config for the class. Level 5 is the default config, but for what has to be changed."""
+    """A small config for the class. Level 5 is the default, but for what has to be changed."""
     config_class = model_class.config_class
     changes = changes_for(model_class.__name__, config_class.model_type)
     values = default_values(config_class)
@@ -318,7 +316,7 @@ def build_on_meta(
     levels: tuple[int, ...] = (0, 3, 1, 2, 4, 5),
     prepare: Callable[[PreTrainedConfig], None] = lambda config: None,
 ) -> PreTrainedModel:
-    """The model without weights, of the first config that builds it; `prepare` sees that config first.
+    """The model without weights, of the first config that builds it; `prepare` sees it first.
 
     Raises
     ------
@@ -368,7 +366,7 @@ def class_named(name: str) -> type[PreTrainedModel] | None:
 
 
 def classes_not_imported() -> dict[str, str]:
-    """Classes of modules that cannot be imported, by name, with the package that is not installed."""
+    """Classes of modules that cannot be imported, by name, with the package that is missing."""
     missing: dict[str, str] = {}
     for module in sorted(set(modules_of_classes().values())):
         try:
@@ -385,7 +383,9 @@ def is_concrete(model_class: type[PreTrainedModel]) -> bool:
     if model_class.config_class is None or model_class.__name__.endswith("PreTrainedModel"):
         return False
     return "__init__" in {name for base in model_class.__mro__[:2] for name in vars(base)} or any(
-        "__init__" in vars(base) for base in model_class.__mro__ if base not in PreTrainedModel.__mro__
+        "__init__" in vars(base)
+        for base in model_class.__mro__
+        if base not in PreTrainedModel.__mro__
     )
 
 

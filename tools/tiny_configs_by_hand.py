@@ -1,8 +1,8 @@
 """What the general recipe of tiny_configs.py cannot know: fields that a class asks for.
 
-Some configs leave fields open that their model needs, and some defaults name a backbone of a package
-that is not needed otherwise. `CHANGES` says, by class name or model type, what is put into the shrunk
-config: path of attributes → value.
+Some configs leave fields open that their model needs, and some defaults name a backbone of a
+package that is not needed otherwise. `CHANGES` says, by class name or model type, what is put into
+the shrunk config: path of attributes → value.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What config.json has to declare where Transformers looks at a model's parameters, or checks nothing.
+"""What config.json declares where Transformers looks at a model's parameters, or checks nothing.
 
-By registry key: first target pattern of a converter (`"*"`: every other) → operation → parameters, in
-the form of mapping files. A number is one, a key of config.json, or an expression of them
+By registry key: first target pattern of a converter (`"*"`: every other) → operation → parameters,
+in the form of mapping files. A number is one, a key of config.json, or an expression of them
 (docs/mappings.md); one that ends in `|16` falls back on the default of the class, which is what
 Transformers takes when config.json leaves the key out.
 

@@ -16,7 +16,6 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 # What the exporters are made of is tested from where it stands.
 sys.path.insert(0, str(REPOSITORY / "tools"))
-sys.path.append(str(REPOSITORY / "python" / "weightloom"))  # last: it has a torch.py of its own
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import tiny_configs
 import torch
-from _transformers_rules import (
+from weightloom._transformers_rules import (
     UntranslatableTransform,
     mapping_text,
     mapping_to_json,
@@ -164,7 +164,9 @@ def test_with_a_model_numbers_are_its_own() -> None:
 
 def test_parameters_that_differ_between_layers_are_refused() -> None:
     split = converter(Split(dim=0), targets=["q", "k"])
-    with pytest.raises(UntranslatableTransform, match=r"sizes of the parameters differ: \[\(5, 3\)"):
+    with pytest.raises(
+        UntranslatableTransform, match=r"sizes of the parameters differ: \[\(5, 3\)"
+    ):
         transform_to_json(split, model=Tiny((5, 3, 4), (7, 3, 4)))
     with pytest.raises(UntranslatableTransform, match="no such parameter"):
         transform_to_json(converter(Split(dim=0), targets=["a", "b"]), model=Tiny((5, 3, 4)))
@@ -173,8 +175,12 @@ def test_parameters_that_differ_between_layers_are_refused() -> None:
 def test_a_mapping_is_written_one_transform_a_line() -> None:
     form = mapping_to_json("m", [WeightRenaming("a", "b"), WeightRenaming("c", "d")], aliases=["n"])
     head, first, second = mapping_text(form).splitlines()
-    assert head == '{"format": "weightloom.mapping/1", "name": "m", "aliases": ["n"], "transforms": ['
-    assert first == '  {"type": "WeightRenaming", "source_patterns": ["a"], "target_patterns": ["b"]},'
+    assert (
+        head == '{"format": "weightloom.mapping/1", "name": "m", "aliases": ["n"], "transforms": ['
+    )
+    assert (
+        first == '  {"type": "WeightRenaming", "source_patterns": ["a"], "target_patterns": ["b"]},'
+    )
     assert second.endswith('["d"]}]}')
 
 

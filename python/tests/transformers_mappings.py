@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from _transformers_rules import mapping_text as text_of
-from _transformers_rules import transform_to_json
+from weightloom._transformers_rules import mapping_text as text_of
+from weightloom._transformers_rules import transform_to_json
 from transformers import conversion_mapping
 
 # Sizes do not matter to patterns, but have to be declared.

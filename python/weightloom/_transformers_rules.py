@@ -10,8 +10,8 @@ becomes the JSON object that says the same in a Weightloom mapping (`docs/mappin
 
 Some operations take numbers from the model: how many heads it has, how long the parts of a fused
 tensor are, which shape a parameter has. With a model at hand they are taken from its parameters and
-its config, as plain numbers. Without one they are keys of config.json: those that Transformers itself
-looks up, and what `declared` says where Transformers would look at parameters.
+its config, as plain numbers. Without one they are keys of config.json: those that Transformers
+itself looks up, and what `declared` says where Transformers would look at parameters.
 
 Whatever is not known here, or is not what Transformers ships (a subclass of one's own), is refused
 with `UntranslatableTransform`, so that a caller can fall back. Neither torch nor Transformers is
@@ -30,7 +30,7 @@ from typing import Any
 FORMAT = "weightloom.mapping/1"
 
 Json = dict[str, Any]
-# Name of an operation → parameters that are declared for it: {"Split": {"sizes": ["hidden_size", …]}}.
+# Name of an operation → parameters that are declared for it: {"Split": {"sizes": ["n", …]}}.
 Declared = Mapping[str, Mapping[str, Any]]
 
 
@@ -148,12 +148,13 @@ def transform_to_json(
     kind = _kind(transform)
     if kind not in _TRANSFORMS:
         raise UntranslatableTransform(
-            type(transform).__name__, f"a kind of transform that is not one of {_listed(_TRANSFORMS)}"
+            type(transform).__name__,
+            f"a kind of transform that is not one of {_listed(_TRANSFORMS)}",
         )
-    if getattr(transform, "quantization_operation", None) is not None:
+    if (quantises := getattr(transform, "quantization_operation", None)) is not None:
         raise UntranslatableTransform(
             type(transform).__name__,
-            f"it quantises ({type(transform.quantization_operation).__name__}), which a mapping does not",
+            f"it quantises ({type(quantises).__name__}), which a mapping does not",
         )
     chain = _Chain(transform, model, declared or {}, for_saving)
     form = {"type": _TRANSFORMS[kind], **_BODIES[kind](transform, chain)}
@@ -363,7 +364,9 @@ def _dotted(prefix: str | None) -> str:
 def _target_regex(target: str) -> re.Pattern[str]:
     """What a processed target pattern looks like in a name."""
     pieces = re.split(r"(\\\d|\*)", target)
-    body = "".join({"*": r"\d+"}.get(p, ".+?" if p.startswith("\\") else re.escape(p)) for p in pieces)
+    body = "".join(
+        {"*": r"\d+"}.get(p, ".+?" if p.startswith("\\") else re.escape(p)) for p in pieces
+    )
     return re.compile(body + (r"(?!\w)" if re.search(r"\w$", target) else ""))
 
 
@@ -383,7 +386,9 @@ def _shards(operation: Any, chain: _Chain) -> Json:
         return {}
     if chain.model is not None:
         return {"num_shards_attribute": getattr(chain.model.config.get_text_config(), key)}
-    return {"num_shards_attribute": chain.said(type(operation).__name__, "num_shards_attribute", key)}
+    return {
+        "num_shards_attribute": chain.said(type(operation).__name__, "num_shards_attribute", key)
+    }
 
 
 def _split(operation: Any, chain: _Chain) -> list[Json]:

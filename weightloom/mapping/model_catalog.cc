@@ -54,8 +54,8 @@ ModelClass read_class(const std::string& name, std::string_view text, const std:
   const StrictObject object(
       value, where, ErrorCode::format,
       {"model_type", "base_model_prefix", "submodels", "tied", "tie_word_embeddings",
-       "keep_in_fp32", "keep_in_fp32_strict", "ignore_on_load_missing", "ignore_on_load_unexpected",
-       "ignore_on_save", "names", "tree"});
+       "keep_in_fp32", "lacks", "keep_in_fp32_strict", "ignore_on_load_missing",
+       "ignore_on_load_unexpected", "ignore_on_save", "names", "tree"});
   ModelClass result;
   result.name = name;
   result.model_type = text_or(object, "model_type", "");

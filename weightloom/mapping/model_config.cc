@@ -90,6 +90,11 @@ bool ModelConfig::has(std::string_view path) const {
   return present_ && find(json_->root, path) != nullptr;
 }
 
+bool ModelConfig::is_null(std::string_view path) const {
+  const nlohmann::json* found = present_ ? find(json_->root, path) : nullptr;
+  return found != nullptr && found->is_null();
+}
+
 std::optional<std::string> ModelConfig::text_at(std::string_view path) const {
   const nlohmann::json* found = present_ ? find(json_->root, path) : nullptr;
   if (found == nullptr || !found->is_string()) return std::nullopt;

@@ -33,6 +33,8 @@ class ModelConfig {
   std::optional<int64_t> at(std::string_view path, std::string_view subconfig = "") const;
   /// True if something stands at a path of keys.
   bool has(std::string_view path) const;
+  /// True if null stands at a path of keys.
+  bool is_null(std::string_view path) const;
   /// A string at a path of keys; nothing if there is none.
   std::optional<std::string> text_at(std::string_view path) const;
   /// true or false at a path of keys; nothing if there is neither.

@@ -32,37 +32,76 @@ class TreeBuilder {
 
  private:
   void add(ModelNode node) {
+    const auto place = static_cast<std::ptrdiff_t>(tree_.nodes.size());
     const std::shared_ptr<const ModelClass> model = node.model;
-    const std::string path = node.path;
-    const std::string config = node.config;
     tree_.nodes.push_back(std::move(node));
     if (!model->tree_known) {
       tree_.unknown.push_back(fmt::format("the sub-models of {}", model->name));
     }
-    for (const Submodel& submodel : model->submodels) add_below(path, config, submodel);
+    for (const Submodel& submodel : model->submodels) {
+      const ModelNode parent = tree_.nodes[static_cast<size_t>(place)];
+      add_below(parent, submodel);
+    }
   }
 
-  void add_below(const std::string& path, const std::string& config, const Submodel& submodel) {
-    const std::string own_config = joined(config, submodel.config);
-    const std::string own_path = joined(path, submodel.path);
-    std::string model_type = submodel.model_type;
-    std::string class_name = submodel.class_name;
-    if (class_name.empty()) {
-      if (const auto said = config_.text_at(joined(own_config, "model_type"))) model_type = *said;
-      class_name = catalog_.class_for(submodel.auto_class, model_type).value_or("");
+  void add_below(const ModelNode& parent, const Submodel& submodel) {
+    ModelNode node;
+    node.path = joined(parent.path, submodel.path);
+    node.config = joined(parent.config, submodel.config);
+    if (!submodel.config.empty() && config_.is_null(node.config)) return;
+    if (submodel.auto_class.empty()) {
+      node.model = catalog_.find(submodel.class_name);
+      node.model_type = type_of(parent, submodel, node);
+    } else {
+      choose_class(parent, submodel, node);
     }
-    const auto model = class_name.empty() ? nullptr : catalog_.find(class_name);
-    if (!model) {
+    if (!node.model) {
       tree_.unknown.push_back(
-          fmt::format("the sub-model '{}' (model_type '{}')", own_path, model_type));
+          fmt::format("the sub-model '{}' (model_type '{}')", node.path, node.model_type));
       return;
     }
-    if (model_type.empty()) model_type = model->model_type;
-    if (std::ranges::count(own_path, '.') > kDeepestPath) {
-      throw Error(ErrorCode::format,
-                  fmt::format("the catalogue's {} holds itself at '{}'", model->name, own_path));
+    check_depth(node);
+    add(std::move(node));
+  }
+
+  /// The model_type of a sub-model of a given class: that of its own config, if it has one.
+  std::string type_of(const ModelNode& parent, const Submodel& submodel,
+                      const ModelNode& node) const {
+    if (!submodel.config.empty()) {
+      if (auto said = config_.text_at(joined(node.config, "model_type"))) return *said;
     }
-    add({own_path, std::move(model_type), own_config, model});
+    if (!submodel.model_type.empty()) return submodel.model_type;
+    if (submodel.config.empty()) return parent.model_type;
+    return node.model ? node.model->model_type : "";
+  }
+
+  /// The class that the auto class has for the model_type that the config says.
+  void choose_class(const ModelNode& parent, const Submodel& submodel, ModelNode& node) const {
+    const auto said = submodel.config.empty() ? std::optional(parent.model_type)
+                                              : config_.text_at(joined(node.config, "model_type"));
+    node.model_type = said.value_or(submodel.model_type);
+    auto class_name = catalog_.class_for(submodel.auto_class, node.model_type);
+    if (!class_name && submodel.config.empty()) {
+      node.model_type = submodel.model_type;
+      class_name = catalog_.class_for(submodel.auto_class, node.model_type);
+    }
+    if (class_name) node.model = catalog_.find(*class_name);
+    if (node.model) take_text_config(node);
+  }
+
+  /// An auto class may take the text model of a composite config.
+  void take_text_config(ModelNode& node) const {
+    const std::string text_config = joined(node.config, "text_config");
+    const std::string& own = node.model->model_type;
+    if (own == node.model_type || config_.text_at(joined(text_config, "model_type")) != own) return;
+    node.model_type = own;
+    node.config = text_config;
+  }
+
+  static void check_depth(const ModelNode& node) {
+    if (std::ranges::count(node.path, '.') <= kDeepestPath) return;
+    throw Error(ErrorCode::format, fmt::format("the catalogue's {} holds itself at '{}'",
+                                               node.model->name, node.path));
   }
 
   const ModelCatalog& catalog_;

@@ -31,6 +31,9 @@ std::vector<std::string> closest(std::string_view word, std::span<const std::str
     if (distance <= allowed) near.emplace_back(distance, candidate);
   }
   std::sort(near.begin(), near.end());
+  std::erase_if(near, [best = near.empty() ? 0 : near.front().first](const auto& each) {
+    return each.first > best;
+  });
   near.resize(std::min(near.size(), static_cast<size_t>(std::max(most, 0))));
   std::vector<std::string> words;
   for (auto& [distance, candidate] : near) words.push_back(std::move(candidate));
