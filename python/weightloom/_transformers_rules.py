@@ -187,6 +187,8 @@ def _patterns(transform: Any) -> tuple[list[str], list[str]]:
     base = next(c for c in type(transform).__mro__ if c.__name__ == "WeightTransform")
     for sources in (originals[0], wanted[0]):
         for targets in (originals[1], wanted[1]):
+            if sources is wanted[0] and any(t.startswith("^") for t in targets):
+                continue  # an anchor that the reverse put there
             try:
                 fresh = base(list(sources), list(targets))
             except ValueError:  # an edit can leave groups that do not agree
