@@ -1,8 +1,9 @@
-"""Times from_pretrained followed by save_pretrained, synced to disk, after the imports.
+"""Times a model's load followed by its save, synced to disk, after the imports.
 
-usage: peer_save.py DIR OUT_DIR
+usage: peer_save.py {transformers|weightloom} DIR OUT_DIR
 
-Prints one JSON object: load_seconds, save_seconds, seconds, peak_rss_bytes.
+Prints one JSON object: load_seconds, save_seconds, seconds; weight_bytes; resident bytes: before
+(the imports alone), the peak up to the end of the load, and to the end of the save.
 """
 
 from __future__ import annotations
@@ -13,30 +14,73 @@ import resource
 import subprocess
 import sys
 import time
+from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import transformers
+import transformers.modeling_utils  # which the first model would import: not what is timed
 from transformers import AutoModelForCausalLM
 
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 
 
+class Transformers:
+    """The original."""
+
+    def load(self, folder: str) -> Any:
+        """A model of what is in the folder."""
+        return AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
+
+    def save(self, model: Any, folder: str) -> None:
+        """In files of 1 GB."""
+        model.save_pretrained(folder, max_shard_size="1GB")
+
+
+class Weightloom:
+    """The same calls of weightloom.transformers."""
+
+    def __init__(self) -> None:
+        import weightloom.transformers
+
+        self._calls = weightloom.transformers
+
+    def load(self, folder: str) -> Any:
+        """A model of what is in the folder."""
+        return self._calls.from_pretrained(AutoModelForCausalLM, folder, dtype="auto")
+
+    def save(self, model: Any, folder: str) -> None:
+        """In files of 1 GB."""
+        self._calls.save_pretrained(model, folder, max_shard_size="1GB")
+
+
+PEERS = {"transformers": Transformers, "weightloom": Weightloom}
+
+
+def peak_bytes() -> int:
+    """The most that this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def main() -> None:
     """The command."""
-    if len(sys.argv) != 3:
+    if len(sys.argv) != 4 or sys.argv[1] not in PEERS:
         sys.exit(__doc__)
-    source, target = sys.argv[1:]
+    kind, source, target = sys.argv[1:]
+    peer = PEERS[kind]()
+    told: dict[str, float] = {"before_bytes": peak_bytes()}
     start = time.perf_counter()
-    model = AutoModelForCausalLM.from_pretrained(source, dtype="auto")
+    model = peer.load(source)
     loaded = time.perf_counter()
-    model.save_pretrained(target, max_shard_size="1GB")
+    told["load_peak_bytes"] = peak_bytes()
+    peer.save(model, target)
     subprocess.run(["sync", "-f", target], check=True)
     saved = time.perf_counter()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    told["save_peak_bytes"] = peak_bytes()
+    told["weight_bytes"] = sum(p.numel() * p.element_size() for p in model.parameters())
     times = {"load_seconds": loaded - start, "save_seconds": saved - loaded}
-    print(json.dumps({**times, "seconds": saved - start, "peak_rss_bytes": peak}))
+    print(json.dumps({**times, "seconds": saved - start, **told}))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ usage: run_all.py --build BUILD_DIR --scratch DIR [--rounds N] [--only NAME]
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import shutil
@@ -20,6 +21,7 @@ from measure import Row, measure
 HERE = Path(__file__).resolve().parent
 CHECKPOINTS = {"mixtral": ["mixtral"], "qwen3moe": ["qwen3moe", "8", "1024", "512", "128"]}
 KEY_SET = "deepseek_tiny"
+TABLES = ("load", "models", "convert", "rename", "headers", "keys", "casts")
 HEADER_SETS = ("deepseek_v3", "mixtral_92k")
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -112,7 +114,10 @@ def convert_rows(place: Place, source: Path) -> list[Row]:
         Row("cp -r, sync -f", ["sh", "-c", copy_command(source, out)], out),
         Row("copy floor", [place.program("copy_floor"), source, out], out),
         Row(
-            "from_pretrained, save_pretrained", place.script("peer_save.py", source, out), out, True
+            "from_pretrained, save_pretrained",
+            place.script("peer_save.py", "transformers", source, out),
+            out,
+            True,
         ),
     ]
 
@@ -194,14 +199,59 @@ def key_rows(place: Place, source: Path) -> list[Row]:
     """Tensors so small that only their number counts: matched, renamed, planned."""
     return [
         Row("plan --to runtime", [place.program("weightloom"), "plan", source, "--to", "runtime"]),
+        Row(
+            "weightloom.transformers", place.script("peer_load.py", "weightloom", source), told=True
+        ),
         Row("from_pretrained", place.script("peer_load.py", "transformers", source), told=True),
     ]
 
 
 def key_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
-    """Both take the same keys, so the quotient of times is that of the time per key."""
-    ours, peer = rows["plan --to runtime"], rows["from_pretrained"]
-    return [at_most("plan / from_pretrained, per key", ours.seconds / peer.seconds, 0.1)]
+    """All take the same keys, so the quotient of times is that of the time per key."""
+    peer = rows["from_pretrained"]
+    return [
+        at_most(f"{name} / from_pretrained, per key", rows[name].seconds / peer.seconds, 0.1)
+        for name in ("plan --to runtime", "weightloom.transformers")
+    ]
+
+
+def model_rows(place: Place, source: Path) -> list[Row]:
+    """A model loaded and saved again, in Python."""
+    out = place.scratch / "out"
+    return [
+        Row(name, place.script("peer_save.py", name, source, out), out, True)
+        for name in ("weightloom", "transformers")
+    ]
+
+
+def model_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
+    """weightloom.transformers against the original: times, and memory beyond the imports."""
+
+    def told(name: str, key: str) -> float:
+        return median(json.loads(sample.output)[key] for sample in rows[name].samples)
+
+    def quotient(key: str) -> float:
+        return told("transformers", key) / told("weightloom", key)
+
+    ratios = [
+        at_least("from_pretrained / weightloom's", quotient("load_seconds"), 5),
+        at_least("save_pretrained / weightloom's", quotient("save_seconds"), 4),
+    ]
+    for name, limit in (("weightloom", 1.1), ("transformers", float("inf"))):
+        weights, before = told(name, "weight_bytes"), told(name, "before_bytes")
+        peak = told(name, "load_peak_bytes")
+        ratios += [
+            at_most(f"peak of {name}'s load / weights", peak / weights, limit),
+            at_most(
+                f"… without the imports, {before / MIB:.0f} MiB", (peak - before) / weights, limit
+            ),
+            at_most(
+                f"{name}'s save, extra memory / weights",
+                (told(name, "save_peak_bytes") - peak) / weights,
+                limit - 1,
+            ),
+        ]
+    return ratios
 
 
 def cast_rows(place: Place) -> list[Row]:
@@ -265,7 +315,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--build", type=Path, required=True, help="folder of the built programs")
     parser.add_argument("--scratch", type=Path, required=True, help="inputs and outputs; 20 GB")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", choices=("load", "convert", "rename", "headers", "keys", "casts"))
+    parser.add_argument("--only", choices=TABLES)
     return parser.parse_args()
 
 
@@ -275,11 +325,13 @@ def main() -> None:
     place = Place(options.build.resolve(), options.scratch.resolve())
     place.scratch.mkdir(parents=True, exist_ok=True)
     print(f"{os.cpu_count()} cores, {platform.system()} {platform.release()}")
-    if options.only in (None, "load", "convert", "rename"):
+    if options.only in (None, "load", "models", "convert", "rename"):
         for name, arguments in CHECKPOINTS.items():
             source = place.make("make_ckpt.py", arguments, place.scratch / name)
             if options.only in (None, "load"):
                 bench(f"Load, {name}", load_rows(place, source), load_ratios, options.rounds)
+            if options.only in (None, "models"):
+                bench(f"Models, {name}", model_rows(place, source), model_ratios, options.rounds)
             if options.only in (None, "convert"):
                 rows = convert_rows(place, source)
                 bench(f"Convert, {name}", rows, convert_ratios, options.rounds)

@@ -23,5 +23,7 @@ void bind_registry(nanobind::module_& module);
 void bind_verify(nanobind::module_& module);
 /// Plan: a conversion, and the ways to run it.
 void bind_plan(nanobind::module_& module);
+/// Plan.only and what else concerns parts of a plan; after bind_plan.
+void bind_plan_parts(nanobind::module_& module);
 
 }  // namespace weightloom::python

@@ -44,5 +44,6 @@ NB_MODULE(_core, module) {
   bind_layouts(module);
   bind_registry(module);
   bind_plan(module);
+  bind_plan_parts(module);
   bind_verify(module);
 }

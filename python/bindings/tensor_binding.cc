@@ -213,17 +213,26 @@ void refuse_unknown_to(Framework framework, DType dtype, const std::string& name
               "take framework='weightloom', or leave it out");
 }
 
+namespace {
+
+/// The owner alone, for arrays that need no Tensor: torch may keep them past the interpreter's end.
+nb::capsule kept_alive(std::shared_ptr<const void> owner) {
+  using Owner = std::shared_ptr<const void>;
+  return {new Owner(std::move(owner)),
+          [](void* held) noexcept { delete static_cast<Owner*>(held); }};
+}
+
+}  // namespace
+
 nb::object to_framework(Tensor tensor, Framework framework) {
-  const DType dtype = tensor.dtype;
-  const nb::object held = nb::cast(std::move(tensor));
   switch (framework) {
     case Framework::weightloom:
-      return held;
+      return nb::cast(std::move(tensor));
     case Framework::numpy:
-      return spelling_of(dtype).buffer == nullptr ? held
-                                                  : numpy_of(nb::cast<const Tensor&>(held), held);
+      if (spelling_of(tensor.dtype).buffer == nullptr) return nb::cast(std::move(tensor));
+      return numpy_of(tensor, kept_alive(tensor.owner));
     case Framework::torch:
-      return torch_of(nb::cast<const Tensor&>(held), held);
+      return torch_of(tensor, kept_alive(tensor.owner));
   }
   __builtin_unreachable();
 }

@@ -433,6 +433,14 @@ class Plan:
         Runs the plan into a folder, or into a file that ends in .safetensors; durable, and in one step: after any error the destination is as it was.
         """
 
+    def only(self, names: Sequence[str]) -> Plan:
+        """This plan for some of its targets."""
+
+    def verbatim_of(self, name: str) -> str | None:
+        """
+        Name of the stored tensor that a target is, byte for byte; None if it is made of parts, or cast.
+        """
+
 class Stream:
     """
     Names and tensors, each as soon as it is complete. Closing it, or leaving its `with` block, stops the run.

@@ -179,19 +179,23 @@ def _listed(names: Iterable[str]) -> str:
 def _patterns(transform: Any) -> tuple[list[str], list[str]]:
     """Source and target patterns as they were given.
 
-    Making the reverse of a transform edits the lists that its originals are kept in. Where they no
-    longer give what the transform matches with, what it matches with is taken.
+    Making the reverse of a transform edits the lists that its originals are kept in. Where one no
+    longer gives what the transform matches with, what it matches with is taken.
     """
-    sources = list(transform._original_source_patterns)
-    targets = list(transform._original_target_patterns)
+    wanted = _compiled(transform)
+    originals = list(transform._original_source_patterns), list(transform._original_target_patterns)
     base = next(c for c in type(transform).__mro__ if c.__name__ == "WeightTransform")
-    try:
-        fresh = base(list(sources), list(targets))
-    except ValueError:  # an edit can leave groups that do not agree
-        fresh = None
-    if fresh is not None and _compiled(fresh) == _compiled(transform):
-        return sources, targets
-    return _compiled(transform)
+    for sources in (originals[0], wanted[0]):
+        for targets in (originals[1], wanted[1]):
+            if sources is wanted[0] and any(t.startswith("^") for t in targets):
+                continue  # an anchor that the reverse put there
+            try:
+                fresh = base(list(sources), list(targets))
+            except ValueError:  # an edit can leave groups that do not agree
+                continue
+            if _compiled(fresh) == wanted:
+                return sources, targets
+    return wanted
 
 
 def _compiled(transform: Any) -> tuple[list[str], list[str]]:

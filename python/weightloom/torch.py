@@ -1,13 +1,14 @@
-"""The functions of `safetensors.torch` for files."""
+"""The functions of `safetensors.torch` for files, and loading into modules that exist."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ._load import PathLike
+from ._load_into import LoadReport, load_into
 from ._safetensors import safe_open, save_file
 
-__all__ = ["load_file", "save_file"]
+__all__ = ["LoadReport", "load_file", "load_into", "save_file"]
 
 
 def load_file(filename: PathLike, device: Any = "cpu", *, backend: str = "pread") -> dict[str, Any]:

@@ -41,6 +41,7 @@ class Application {
         leaves_(std::move(leaves)),
         config_(config),
         mixed_floats_(options.mixed_floats),
+        runtime_(options.runtime),
         collector_(collect(mapping, options.runtime, leaves_.size(), options.threads,
                            [this](size_t leaf) { return std::string_view(leaves_[leaf].name); })),
         index_(leaves_),
@@ -97,6 +98,7 @@ class Application {
   std::vector<NamedLayout> leaves_;
   const ModelConfig& config_;
   const bool mixed_floats_;
+  const RuntimeNames& runtime_;
   Collector collector_;
   LeafIndex index_;
   bool has_companions_;
@@ -335,11 +337,12 @@ bool Application::would_act_again(const std::string& name) {
   return collector_.rename(once, false).name != once;
 }
 
-/// What a renaming rewrote would not find its way back.
+/// What a renaming rewrote would not find its way back. Of a name that the model is known to have
+/// the way back is proved when it is gone.
 void Application::refuse_rewritten_products() {
   std::map<std::pair<size_t, size_t>, int64_t> rewritten;  // renaming, converter
   for (auto& product : products_) {
-    if (!product.transform || product.prefix_edited) continue;
+    if (!product.transform || product.prefix_edited || runtime_.has(product.tensor.name)) continue;
     const auto renamed = collector_.rename(product.tensor.name, false);
     if (!renamed.last || renamed.name == product.tensor.name) continue;
     if (would_act_again(leaves_[product.leaf].name)) continue;

@@ -10,9 +10,11 @@ namespace {
 
 using ::testing::AllOf;
 using testing::converter;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::leaves_named;
+using testing::names_of;
 using ::testing::Not;
 using testing::renaming;
 using ::testing::SizeIs;
@@ -170,6 +172,14 @@ TEST(Order, ARenamingMayNotRewriteWhatAConverterMade) {
   EXPECT_THAT(only(findings(mapping, {"1.a", "2.a"}), "rename_rewrites_product"),
               AllOf(HasSubstr("'1.fused', which transforms[1] makes"), HasSubstr("to '1.x'"),
                     HasSubstr("transforms[0]")));
+}
+
+TEST(Order, AConvertersProductStaysWhereItsNameIsTheModels) {
+  const Mapping mapping("m", {renaming("fused", "x"), converter({"a"}, {"fused"}, {})});
+  const ApplyOptions options{.runtime = RuntimeNames::exactly({"1.fused"}, "")};
+  const MappingResult known = apply_mapping(mapping, leaves_named({"1.a"}), ModelConfig(), options);
+  EXPECT_THAT(known.findings, IsEmpty());
+  EXPECT_THAT(names_of(known), ElementsAre("1.fused"));
 }
 
 TEST(TargetCount, StatesBothNumbers) {

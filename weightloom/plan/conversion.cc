@@ -185,9 +185,21 @@ Mapping Planner::without_prefix_changes() const {
   return choice_.mapping.with_only(kept).without_one_way_renamings();
 }
 
+/// The names of the model: those that are known; else, where a record says that the model's tensors
+/// are what is there, those that are there.
+RuntimeNames Planner::names_of_model() const {
+  const RuntimeNames& known = choice_.model.runtime;
+  if (known.known() || !facts_.record || facts_.record->layout != "runtime") return known;
+  std::vector<std::string> names;
+  for (const auto& name : names_) {
+    if (name) names.push_back(*name);
+  }
+  return RuntimeNames::exactly(std::move(names), facts_.record->base_model_prefix);
+}
+
 void Planner::prove_round_trip(const Mapping& mapping, const std::vector<NamedLayout>& targets) {
   MappingResult forward =
-      apply_mapping(mapping, targets, config(), apply_options(choice_.model.runtime));
+      apply_mapping(mapping, targets, config(), apply_options(names_of_model()));
   std::unordered_map<std::string, const NamedLayout*> made;
   for (const NamedLayout& tensor : forward.tensors) made.emplace(tensor.name, &tensor);
   for (const NamedLayout& leaf : leaves()) {

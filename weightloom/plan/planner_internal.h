@@ -47,6 +47,7 @@ class Planner {
   std::vector<NamedLayout> go_back_by_rules();
   Mapping mapping_that_fired() const;
   Mapping without_prefix_changes() const;
+  RuntimeNames names_of_model() const;
   void prove_round_trip(const Mapping& mapping, const std::vector<NamedLayout>& targets);
   std::vector<NamedLayout> go_back_by_record();
   void add_error(std::string code, const std::string& tensor, std::string message);
