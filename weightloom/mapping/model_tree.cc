@@ -75,11 +75,9 @@ class TreeBuilder {
     return node.model ? node.model->model_type : "";
   }
 
-  /// The class that the auto class has for the model_type that the config says.
+  /// The class that the auto class has for the model_type of its config.
   void choose_class(const ModelNode& parent, const Submodel& submodel, ModelNode& node) const {
-    const auto said = submodel.config.empty() ? std::optional(parent.model_type)
-                                              : config_.text_at(joined(node.config, "model_type"));
-    node.model_type = said.value_or(submodel.model_type);
+    node.model_type = auto_type_of(parent, submodel, node);
     auto class_name = catalog_.class_for(submodel.auto_class, node.model_type);
     if (!class_name && submodel.config.empty()) {
       node.model_type = submodel.model_type;
@@ -87,6 +85,17 @@ class TreeBuilder {
     }
     if (class_name) node.model = catalog_.find(*class_name);
     if (node.model) take_text_config(node);
+  }
+
+  /// The model_type that its own config says; of a sub-model with its parent's config, the
+  /// parent's, unless the parent makes it a config of another type.
+  std::string auto_type_of(const ModelNode& parent, const Submodel& submodel,
+                           const ModelNode& node) const {
+    if (!submodel.config.empty()) {
+      return config_.text_at(joined(node.config, "model_type")).value_or(submodel.model_type);
+    }
+    return submodel.model_type == parent.model->model_type ? parent.model_type
+                                                           : submodel.model_type;
   }
 
   /// An auto class may take the text model of a composite config.

@@ -15,13 +15,14 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 
 constexpr const char* kModels = R"({"format": "weightloom.models/1", "transformers": "0",
-"auto": {"AutoModel": {"clip": "ClipModel", "llama": "LlamaModel"}},
+"auto": {"AutoModel": {"pair": "Pair", "clip": "ClipModel", "llama": "LlamaModel"}},
 "classes": {
 "Head": {"model_type": "vlm", "base_model_prefix": "model", "submodels": [{"path": "model", "class": "Vlm"}], "tied": {"lm_head.weight": "model.text.embed.weight"}, "tie_word_embeddings": true, "names": ["lm_head.weight"]},
 "Vlm": {"model_type": "vlm", "base_model_prefix": "model", "submodels": [{"path": "vision", "auto": "AutoModel", "config": "vision_config", "model_type": "clip"}, {"path": "text", "auto": "AutoModel", "config": "text_config", "model_type": "llama"}], "names": ["projector.weight"]},
 "ClipModel": {"model_type": "clip", "names": ["layers.*.q.weight"], "keep_in_fp32": ["norm"]},
 "LlamaModel": {"model_type": "llama", "names": ["embed.weight"], "keep_in_fp32_strict": ["gate"]},
 "Twins": {"model_type": "twins", "submodels": [{"path": "left", "class": "ClipModel", "config": "a"}, {"path": "right", "class": "ClipModel", "config": "b"}]},
+"Pair": {"model_type": "pair", "submodels": [{"path": "audio", "auto": "AutoModel", "model_type": "clip"}]},
 "Opaque": {"model_type": "opaque", "tree": false}
 }})";
 
@@ -67,6 +68,18 @@ TEST(ModelTree, TheConfigChoosesTheClassOfASubmodel) {
   EXPECT_EQ(tree.nodes[1].model->name, "LlamaModel");
   EXPECT_EQ(tree.nodes[1].model_type, "llama");
   EXPECT_EQ(tree.nodes[1].config, "vision_config");
+}
+
+TEST(ModelTree, AParentMayMakeAConfigOfAnotherType) {
+  const ModelTree tree = tree_of("Pair", R"({"model_type": "pair"})");
+  ASSERT_EQ(tree.nodes.size(), 2U);
+  EXPECT_EQ(tree.nodes[1].model->name, "ClipModel");
+}
+
+TEST(ModelTree, ASubmodelWhoseConfigIsNullIsNotThere) {
+  const auto tree = tree_of("Vlm", R"({"vision_config": null})");
+  ASSERT_EQ(tree.nodes.size(), 2U);
+  EXPECT_EQ(tree.nodes[1].path, "text");
 }
 
 TEST(ModelTree, SaysWhatItDoesNotKnow) {
