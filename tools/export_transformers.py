@@ -52,8 +52,6 @@ def loaded_rules() -> Any:
 rules = loaded_rules()
 MAPPINGS = ROOT / "mappings"
 CATALOGUE = "models.json"
-# Files of the folder that are not of this making.
-OTHERS = {"plain.json"}
 
 
 def registered() -> dict[str, list[Any]]:
@@ -161,7 +159,6 @@ def shipped_files() -> dict[str, str]:
     return {
         path.name: path.read_text(encoding="utf-8")
         for path in sorted(MAPPINGS.glob("*.json"))
-        if path.name not in OTHERS
     }
 
 

@@ -35,6 +35,7 @@ OCR2_TEXT = {
     "mlp_layer_types": ["dense", "sparse"],
     **DEEPSEEK_EXPERTS,
 }
+DOTS3_TEXT = {"num_key_value_heads": 4, "head_dim": 32, "per_layer_config": {}}
 QSA = {
     "indexer_n_heads": 2,
     "indexer_kv_heads": 1,
@@ -117,7 +118,27 @@ CHANGES: dict[str, dict[str, Any]] = {
     "deformable_detr": {**ON_RESNET, "backbone_config": THREE_STAGES, "d_model": 128},
     "detr": {**ON_RESNET, "d_model": 128},
     "dots1": {**DEEPSEEK_EXPERTS, "first_k_dense_replace": 1, "num_hidden_layers": 2},
+    "dots3_note": {
+        **{f"text_config.{name}": value for name, value in DOTS3_TEXT.items()},
+        "vision_config.adapter_in_dim": 64,
+        "vision_config.adapter_out_dim": 64,
+        "audio_config.adapter_input_size": 64,
+        "audio_config.adapter_out_dim": 64,
+    },
+    "dots3_note_audio_encoder": {"adapter_input_size": 64},
+    "dots3_note_text": DOTS3_TEXT,
+    "dots3_note_vision_encoder": {"adapter_in_dim": 64},
     "emu3": {"vocabulary_map": {"<image>": 5, "<|extra_200|>": 6, "<|visual token 000000|>": 7}},
+    "ernie4_5_vl_moe": {
+        "text_config.hidden_size": 512,
+        "text_config.intermediate_size": 96,
+        "text_config.num_attention_heads": 4,
+        "text_config.num_key_value_heads": 2,
+        "text_config.moe_intermediate_size": [48, 32],
+        "vision_config.hidden_size": 32,
+        "vision_config.intermediate_size": 64,
+        "vision_config.num_heads": 4,
+    },
     "gemma4_assistant": {"text_config.hidden_size_per_layer_input": 0},
     "granite4_vision": {
         "downsample_rate": "1/2",
@@ -142,6 +163,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "qwen3_omni_moe_talker_text": {"shared_expert_intermediate_size": 64},
     "qwen4_exp": {f"text_config.{name}": value for name, value in QSA.items()},
     "qwen4_exp_text": QSA,
+    "nemo_speechlm": {"head_config.audio_hidden_size": 64},
     "perception_lm": {
         "vision_config.architecture": "vit_pe_core_large_patch14_336",
         "vision_config.model_args": {"embed_dim": 64, "img_size": [28, 28], "depth": 2},

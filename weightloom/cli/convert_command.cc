@@ -1,6 +1,7 @@
 #include "weightloom/cli/convert_command.h"
 
 #include <chrono>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include "weightloom/cli/peak_memory.h"
 #include "weightloom/cli/watched_run.h"
 #include "weightloom/execute/budget.h"
+#include "weightloom/execute/tied_values.h"
 #include "weightloom/plan/conversion.h"
 
 namespace weightloom::cli {
@@ -42,6 +44,9 @@ class ConvertCommand : public Command {
     add_path(app, "DST", destination_, "The folder or .safetensors file to write");
     add_selection_flags(app, selection_);
     add_output_flags(app, output_);
+    app.add_flag("--drop-tied", drop_tied_,
+                 "Write tensors that config.json says are tied once, where their\n"
+                 "values are equal (default: as often as SRC has them)");
     add_run_flags(app, run_);
     add_quiet_flag(app, print_);
     add_json_flag(app, print_);
@@ -51,10 +56,14 @@ class ConvertCommand : public Command {
 
   ExitCode run(const CommandContext& context) override {
     const Checkpoint source = Checkpoint::open(context.calls, source_, default_threads());
-    const Conversion conversion =
+    Conversion conversion =
         plan_conversion(context.calls, source, selection_, Registry::built_in());
     if (conversion.is_refused(selection_.lenient)) {
       throw refusal_of(conversion.findings, selection_.lenient);
+    }
+    if (drop_tied_) {
+      const RunOptions run = run_.run_options(context.calls);
+      conversion = without_equal_ties(context.calls, std::move(conversion), run);
     }
     tell(convert_watched(context, source, conversion), context.out);
     return ExitCode::done;
@@ -105,6 +114,7 @@ class ConvertCommand : public Command {
   std::string destination_;
   Selection selection_;
   OutputOptions output_;
+  bool drop_tied_ = false;
   RunFlags run_;
   PrintFlags print_;
 };

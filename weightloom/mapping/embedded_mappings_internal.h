@@ -13,7 +13,7 @@ struct EmbeddedFile {
   std::string_view text;
 };
 
-/// Sorted by file. Those that are no mapping: models.json, the model catalogue, and plain.json.
+/// Sorted by file. One is no mapping: models.json, the model catalogue.
 std::span<const EmbeddedFile> embedded_mappings() noexcept;
 
 }  // namespace weightloom

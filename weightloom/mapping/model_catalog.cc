@@ -1,5 +1,6 @@
 #include "weightloom/mapping/model_catalog.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -156,6 +157,17 @@ std::optional<std::string> ModelCatalog::class_for(std::string_view auto_class,
   std::string_view name;
   if (state_->autos[auto_class][model_type].get(name) != simdjson::SUCCESS) return std::nullopt;
   return std::string(name);
+}
+
+std::vector<std::string> ModelCatalog::model_types() const {
+  std::vector<std::string> types;
+  if (!state_) return types;
+  state_->parse_once();
+  simdjson::dom::object classes;
+  if (state_->autos["AutoModel"].get(classes) != simdjson::SUCCESS) return types;
+  for (const auto [type, name] : classes) types.emplace_back(type);
+  std::ranges::sort(types);
+  return types;
 }
 
 }  // namespace weightloom

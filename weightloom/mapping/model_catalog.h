@@ -70,6 +70,9 @@ class ModelCatalog {
   std::optional<std::string> class_for(std::string_view auto_class,
                                        std::string_view model_type) const;
 
+  /// The model types that AutoModel has a class for, sorted.
+  std::vector<std::string> model_types() const;
+
  private:
   struct State;
   std::shared_ptr<State> state_;

@@ -221,8 +221,7 @@ class PermuteForRope final : public ConversionOperation {
   }
 
   int64_t heads(const ConfigNumber& heads, const ModelConfig& config) const {
-    const auto& key = parameters_.subconfig_key;
-    const std::string sub = config.has(key) ? key : "";
+    const auto& sub = parameters_.subconfig_key;
     const auto number = heads.value(config, sub);
     if (number && *number > 0) return *number;
     refuse_operation("operation_refused",

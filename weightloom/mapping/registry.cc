@@ -1,5 +1,6 @@
 #include "weightloom/mapping/registry.h"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -7,8 +8,8 @@
 
 #include "weightloom/base/error.h"
 #include "weightloom/mapping/embedded_mappings_internal.h"
+#include "weightloom/mapping/model_tree.h"
 #include "weightloom/mapping/spelling.h"
-#include "weightloom/mapping/strict_json_internal.h"
 
 namespace weightloom {
 
@@ -40,7 +41,6 @@ Registry Registry::read_shipped() {
   Registry registry;
   registry.models_ = ModelCatalog::built_in();
   for (const auto& file : embedded_mappings()) {
-    if (file.file == "plain.json") registry.add_plain(file.text, file.file);
     if (file.mapping.empty()) continue;
     const auto entry = std::make_shared<const Entry>(file.mapping, file.file, file.text);
     registry.mappings_.emplace(file.mapping, entry);
@@ -82,8 +82,14 @@ std::span<const WeightTransform> Registry::legacy() const {
   return legacy == nullptr ? std::span<const WeightTransform>() : legacy->transforms();
 }
 
-bool Registry::is_plain(std::string_view model_type) const noexcept {
-  return plain_.contains(model_type);
+bool Registry::is_plain(std::string_view model_type) const {
+  const auto base = models_.class_for("AutoModel", model_type);
+  return base && mapping_of(model_tree(models_, *base, ModelConfig()), *this).mapping.empty();
+}
+
+int64_t Registry::plain_count() const {
+  return std::ranges::count_if(models_.model_types(),
+                               [this](const std::string& type) { return is_plain(type); });
 }
 
 std::vector<std::string> Registry::names() const {
@@ -116,17 +122,6 @@ void Registry::add(Mapping mapping, bool overwrite) {
     mappings_.insert_or_assign(name, entry);
     user_registered_.insert(std::move(name));
   }
-}
-
-void Registry::add_plain(std::string_view json, std::string_view file) {
-  const auto root = internal::parse_json_object(json, file, ErrorCode::format);
-  const internal::StrictObject object(root, std::string(file), ErrorCode::format,
-                                      {"format", "model_types"});
-  if (object.text("format") != "weightloom.plain/1") {
-    object.refuse(
-        fmt::format("format is '{}', but needs to be 'weightloom.plain/1'", object.text("format")));
-  }
-  for (auto& model_type : object.texts("model_types")) plain_.insert(std::move(model_type));
 }
 
 }  // namespace weightloom

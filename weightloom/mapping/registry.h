@@ -22,7 +22,7 @@
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
-/// Mappings by name and alias, model types that need none, and operations.
+/// Mappings by name and alias, what is known of model classes, and operations.
 class Registry {
  public:
   /// An empty registry.
@@ -48,10 +48,11 @@ class Registry {
   /// Old names that every model may have, whatever its mapping (LayerNorm.gamma, weight_g); empty
   /// if there is no mapping of the name "legacy".
   std::span<const WeightTransform> legacy() const;
-  /// True for a model type whose whole model tree needs no transform (mappings/plain.json).
-  bool is_plain(std::string_view model_type) const noexcept;
+  /// True for a model type whose AutoModel class needs no transform, nor do its sub-models, as far
+  /// as the catalogue knows them.
+  bool is_plain(std::string_view model_type) const;
   /// How many model types need no transform.
-  int64_t plain_count() const noexcept { return static_cast<int64_t>(plain_.size()); }
+  int64_t plain_count() const;
   /// Names of the mappings, sorted, without aliases.
   std::vector<std::string> names() const;
   /// Names and aliases close to `name` in spelling, best first, at most `most`.
@@ -79,8 +80,6 @@ class Registry {
   const ModelCatalog& models() const noexcept { return models_; }
   /// Another catalogue in place of it.
   void set_models(ModelCatalog models) { models_ = std::move(models); }
-  /// Errors: format. `{"format": "weightloom.plain/1", "model_types": ["bert", …]}`.
-  void add_plain(std::string_view json, std::string_view file);
 
  private:
   class Entry;
@@ -88,7 +87,6 @@ class Registry {
 
   std::map<std::string, std::shared_ptr<const Entry>, std::less<>> mappings_;  // by name and alias
   std::set<std::string, std::less<>> user_registered_;
-  std::set<std::string, std::less<>> plain_;
   ModelCatalog models_;
   OperationMakers operations_ = OperationMakers::built_in();
 };

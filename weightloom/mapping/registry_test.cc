@@ -144,13 +144,5 @@ TEST(Registry, KnowsWhatItsUserRegistered) {
   EXPECT_FALSE(Registry::built_in().find("mixtral")->empty());
 }
 
-TEST(Registry, RefusesPlainListsOfAnotherForm) {
-  Registry registry;
-  EXPECT_THROW(registry.add_plain(R"({"format": "x", "model_types": []})", "p.json"), Error);
-  EXPECT_THROW(registry.add_plain(R"({"format": "weightloom.plain/1", "types": []})", "p"), Error);
-  registry.add_plain(R"({"format": "weightloom.plain/1", "model_types": ["mine"]})", "p.json");
-  EXPECT_TRUE(registry.is_plain("mine"));
-}
-
 }  // namespace
 }  // namespace weightloom

@@ -29,7 +29,8 @@ struct Conversion {
   int64_t deselected = 0;         ///< targets that include and exclude left out
   /// Names of the model that stand for another target's tensor: the same memory, written once.
   std::vector<TiedName> tied;
-  /// Pairs that config.json says are one tensor, stored twice: the values tell (tied_values.h).
+  /// Pairs that config.json says are one tensor, stored twice: the values tell
+  /// (execute/tied_values.h).
   std::vector<TiedName> tied_but_stored;
   Metadata metadata;      ///< of the output's headers
   Provenance provenance;  ///< the record to write with the output

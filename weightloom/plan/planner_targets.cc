@@ -61,7 +61,6 @@ void Planner::note_changed_dtypes(const std::vector<NamedLayout>& targets) {
 /// Which names stand for another's tensor. Of ties that are only assumed, an expectation must tell.
 void Planner::tie(const std::vector<NamedLayout>& targets) {
   const ModelFacts& model = choice_.model;
-  if (result_.to == Side::hub || (model.ties_are_assumed && !selection_.expected)) return;
   std::vector<std::string> there;
   for (const NamedLayout& target : targets) there.push_back(target.name);
   std::ranges::sort(there);
@@ -73,7 +72,8 @@ void Planner::tie(const std::vector<NamedLayout>& targets) {
   const auto again = std::ranges::unique(names);
   names.erase(again.begin(), again.end());
   TiedOutcome outcome = resolve_tied(expand_tied(model.tied, names), there, wanted);
-  result_.tied = std::move(outcome.restored);
+  const bool is_known = !model.ties_are_assumed || selection_.expected;
+  if (result_.to != Side::hub && is_known) result_.tied = std::move(outcome.restored);
   result_.tied_but_stored = std::move(outcome.stored);
 }
 
