@@ -189,7 +189,7 @@ Mapping Planner::without_prefix_changes() const {
 /// are what is there, those that are there.
 RuntimeNames Planner::names_of_model() const {
   const RuntimeNames& known = choice_.model.runtime;
-  if (known.known() || !facts_.record || facts_.record->layout != "runtime") return known;
+  if (known.known() || !facts_.record || facts_.record->base_model_prefix.empty()) return known;
   std::vector<std::string> names;
   for (const auto& name : names_) {
     if (name) names.push_back(*name);
