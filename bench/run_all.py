@@ -235,6 +235,7 @@ def model_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
 
     ratios = [
         at_least("from_pretrained / weightloom's", quotient("load_seconds"), 5),
+        at_least("… of a process's first, in new memory", quotient("first_load_seconds"), 0),
         at_least("save_pretrained / weightloom's", quotient("save_seconds"), 4),
     ]
     for name, limit in (("weightloom", 1.1), ("transformers", float("inf"))):

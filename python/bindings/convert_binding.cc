@@ -11,6 +11,7 @@
 #include "plan_runs.h"
 #include "watch.h"
 #include "weightloom/execute/convert.h"
+#include "weightloom/execute/tied_values.h"
 
 namespace nb = nanobind;
 
@@ -44,7 +45,7 @@ Conversion with_metadata(Conversion conversion, const Strings& metadata) {
 ConvertReport convert_plan(const PlanPtr& plan, const std::string& destination,
                            std::optional<int64_t> max_shard_bytes,
                            std::optional<std::string> layout_from, bool overwrite, bool resume,
-                           bool checksums, const std::optional<Strings>& metadata,
+                           bool checksums, bool drop_tied, const std::optional<Strings>& metadata,
                            std::optional<int> threads, const Budget& memory_budget,
                            nb::object progress) {
   const PlanPtr planned =
@@ -53,8 +54,23 @@ ConvertReport convert_plan(const PlanPtr& plan, const std::string& destination,
       output_options(max_shard_bytes, std::move(layout_from), overwrite, resume, checksums);
   Watch watch(threads, memory_budget, std::move(progress));
   return watch.run([&] {
-    return convert(planned->calls(), planned->source().checkpoint(), planned->conversion(),
-                   planned->lenient(), destination, output, watch.options());
+    Conversion conversion = planned->conversion();
+    if (drop_tied) {
+      conversion = without_equal_ties(planned->calls(), std::move(conversion), watch.options());
+    }
+    return convert(planned->calls(), planned->source().checkpoint(), conversion, planned->lenient(),
+                   destination, output, watch.options());
+  });
+}
+
+/// What config.json says is tied and the values say is not.
+std::vector<Finding> tied_findings_of(const PlanPtr& plan, std::optional<int> threads,
+                                      const Budget& memory_budget) {
+  if (plan->conversion().tied_but_stored.empty()) return {};
+  Watch watch(threads, memory_budget, nb::none());
+  return watch.run([&] {
+    const Conversion& conversion = plan->conversion();
+    return tied_findings(compare_tied(plan->calls(), conversion, watch.options()).different);
   });
 }
 
@@ -78,16 +94,24 @@ void bind_converts(nb::module_& module, nb::class_<Plan>& plan) {
   plan.def("convert", &convert_plan, nb::arg("destination"), nb::kw_only(),
            nb::arg("max_shard_bytes") = nb::none(), nb::arg("layout_from") = nb::none(),
            nb::arg("overwrite") = false, nb::arg("resume") = false, nb::arg("checksums") = false,
-           nb::arg("metadata") = nb::none(), nb::arg("threads") = nb::none(),
-           nb::arg("memory_budget") = nb::none(), nb::arg("progress") = nb::none(),
+           nb::arg("drop_tied") = false, nb::arg("metadata") = nb::none(),
+           nb::arg("threads") = nb::none(), nb::arg("memory_budget") = nb::none(),
+           nb::arg("progress") = nb::none(),
            nb::sig("def convert(self, destination: str, *, max_shard_bytes: int | None = None, "
                    "layout_from: str | None = None, overwrite: bool = False, resume: bool = False, "
-                   "checksums: bool = False, metadata: list[tuple[str, str]] | None = None, "
+                   "checksums: bool = False, drop_tied: bool = False, metadata: list[tuple[str, "
+                   "str]] | None = None, "
                    "threads: int | None = None, memory_budget: int | str | None = None, progress: "
                    "collections.abc.Callable[[int, int, str], object] | None = None) -> "
                    "ConvertReport"),
            "Runs the plan into a folder, or into a file that ends in .safetensors; durable, and in "
            "one step: after any error the destination is as it was.");
+  plan.def("tied_findings", &tied_findings_of, nb::kw_only(), nb::arg("threads") = nb::none(),
+           nb::arg("memory_budget") = nb::none(),
+           nb::sig("def tied_findings(self, *, threads: int | None = None, memory_budget: int | "
+                   "str | None = None) -> list[Finding]"),
+           "Reads what config.json says is tied and the source stores twice: a finding for each "
+           "pair whose values differ.");
 }
 
 }  // namespace weightloom::python

@@ -45,6 +45,30 @@ HEADS = (
 ).split("|")
 
 
+# Classes with something that few others have: check_dims, Split, Interleave, index offsets, group
+# renames, many-to-many, scopes, prefixes, empty patterns, look-behinds.
+ALWAYS = (
+    "BeitModel",
+    "CLIPVisionModel",
+    "DeepseekV3ForCausalLM",
+    "DetrForSegmentation",
+    "Ernie4_5_VLMoeForConditionalGeneration",
+    "GteModel",
+    "HrmTextForCausalLM",
+    "Inkling2ForCausalLM",
+    "InklingModel",
+    "KimiLinearForCausalLM",
+    "Kimi_K25ForConditionalGeneration",
+    "LlavaForConditionalGeneration",
+    "MistralLarge4ForConditionalGeneration",
+    "MixtralForCausalLM",
+    "Molmo2TextModel",
+    "Qwen3VLMoeForConditionalGeneration",
+    "RfDetrForObjectDetection",
+    "Step3p7Model",
+)
+
+
 @dataclass
 class Outcome:
     """What became of one class."""
@@ -220,10 +244,13 @@ def check_package(model: PreTrainedModel, disk: Path, work: Path) -> Iterator[st
     import weightloom.transformers as loom
 
     loaded, report = loom.from_pretrained(type(model), disk, output_loading_info=True)
-    original = type(model).from_pretrained(disk)
-    compare("from_pretrained", loaded.state_dict(), original.state_dict())
-    if loaded.training or any(report[each] for each in ("missing_keys", "unexpected_keys")):
-        raise Mismatch(f"from_pretrained reports {report}")
+    original, wanted_report = type(model).from_pretrained(disk, output_loading_info=True)
+    compare("from_pretrained", tensors_of(loaded), tensors_of(original))
+    for key in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        if set(report[key]) != set(wanted_report[key]):
+            raise Mismatch(f"from_pretrained: {key} are {report[key]}, not {wanted_report[key]}")
+    if loaded.training != original.training:
+        raise Mismatch("from_pretrained leaves the model in another mode")
     yield "from_pretrained"
     saved, wanted = work / "saved", work / "wanted"
     loom.save_pretrained(loaded, saved)
@@ -234,7 +261,13 @@ def check_package(model: PreTrainedModel, disk: Path, work: Path) -> Iterator[st
     yield "save_pretrained"
 
 
-CHECKS: tuple[Callable[[PreTrainedModel, Path, Path], Iterator[str]], ...] = (check_command,)
+def tensors_of(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """The tensors of its state_dict."""
+    state = model.state_dict()
+    return {name: tensor for name, tensor in state.items() if isinstance(tensor, torch.Tensor)}
+
+
+CHECKS: tuple[Callable[[PreTrainedModel, Path, Path], Iterator[str]], ...] = (check_command, check_package)
 
 
 def check_class(name: str) -> Outcome:
@@ -283,6 +316,11 @@ def in_child(name: str) -> tuple[int, int]:
         os._exit(0)
     os.close(write)
     return child, read
+
+
+def half(names: list[str]) -> list[str]:
+    """Every other class, and those that have a kind of transform to themselves."""
+    return sorted({*names[::2], *ALWAYS} & set(names))
 
 
 def sweep(names: list[str], jobs: int, tell: Callable[[Outcome], None]) -> list[Outcome]:

@@ -428,9 +428,14 @@ class Plan:
         Begins to run the plan, tensor by tensor, each in memory of its own. At most the budget is held in tensors that were not taken and in working memory together, but for one tensor larger than half of it.
         """
 
-    def convert(self, destination: str, *, max_shard_bytes: int | None = None, layout_from: str | None = None, overwrite: bool = False, resume: bool = False, checksums: bool = False, metadata: list[tuple[str, str]] | None = None, threads: int | None = None, memory_budget: int | str | None = None, progress: Callable[[int, int, str], object] | None = None) -> ConvertReport:
+    def convert(self, destination: str, *, max_shard_bytes: int | None = None, layout_from: str | None = None, overwrite: bool = False, resume: bool = False, checksums: bool = False, drop_tied: bool = False, metadata: list[tuple[str, str]] | None = None, threads: int | None = None, memory_budget: int | str | None = None, progress: Callable[[int, int, str], object] | None = None) -> ConvertReport:
         """
         Runs the plan into a folder, or into a file that ends in .safetensors; durable, and in one step: after any error the destination is as it was.
+        """
+
+    def tied_findings(self, *, threads: int | None = None, memory_budget: int | str | None = None) -> list[Finding]:
+        """
+        Reads what config.json says is tied and the source stores twice: a finding for each pair whose values differ.
         """
 
     def only(self, names: Sequence[str]) -> Plan:

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from ._core import Finding
 
 
+class TiedValuesWarning(UserWarning):
+    """config.json says that two tensors are tied, but their values differ."""
+
+
 class Error(Exception):
     """What ends an operation of Weightloom.
 

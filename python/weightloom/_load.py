@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from . import _core
 from ._arrays import dtype_name
 from ._core import Checkpoint, Expected, Plan, Registry, Stream
-from ._errors import UsageError, refusal
+from ._errors import TiedValuesWarning, UsageError, refusal
 from ._progress import Progress, callback_for
 
 PathLike = str | os.PathLike[str]
@@ -227,7 +228,12 @@ def load(
     Returns
     -------
     dict of str to array
-        By name; shapes as the plan's targets have them.
+        By name; shapes as the plan's targets have them. Names that are tied are one object.
+
+    Warns
+    -----
+    TiedValuesWarning
+        If config.json says that two tensors are tied, but their values differ: both are as stored.
 
     Raises
     ------
@@ -246,6 +252,8 @@ def load(
         complete=complete,
         framework=framework,
     )
+    for finding in planned.tied_findings(threads=threads, memory_budget=memory_budget):
+        warnings.warn(finding.message, TiedValuesWarning, stacklevel=2)
     for alias, name in (*planned.tied, *(tied or {}).items()):
         if alias not in tensors and name in tensors:
             tensors[alias] = tensors[name]

@@ -98,6 +98,7 @@ def save(
     tied: Mapping[str, str] | None = None,
     overwrite: bool = False,
     checksums: bool = False,
+    drop_tied: bool = False,
     threads: int | None = None,
     memory_budget: Size = None,
     progress: Progress = None,
@@ -197,6 +198,8 @@ def convert(
         As `plan` takes them.
     resume : bool
         Go on with a run that was killed.
+    drop_tied : bool
+        Write tensors that config.json says are tied once, where their values are equal.
     max_shard_size, layout_from, overwrite, checksums, threads, memory_budget, progress
         As `save` takes them.
 
@@ -219,6 +222,7 @@ def convert(
         overwrite=overwrite,
         resume=resume,
         checksums=checksums,
+        drop_tied=drop_tied,
         threads=threads,
         memory_budget=memory_budget,
         progress=callback_for(progress, "convert"),
