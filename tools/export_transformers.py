@@ -38,7 +38,6 @@ from transformers import conversion_mapping  # noqa: E402
 from transformers_declarations import declared_for  # noqa: E402
 
 
-
 def loaded_rules() -> Any:
     """The package's translator, from its file: the package need not be built."""
     path = ROOT / "python" / "weightloom" / "_transformers_rules.py"
@@ -156,10 +155,7 @@ def finished_catalogue(entries: dict[str, dict[str, Any]]) -> str:
 
 def shipped_files() -> dict[str, str]:
     """Text of each file that is there, by name."""
-    return {
-        path.name: path.read_text(encoding="utf-8")
-        for path in sorted(MAPPINGS.glob("*.json"))
-    }
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(MAPPINGS.glob("*.json"))}
 
 
 def differences(wanted: dict[str, str], shipped: dict[str, str]) -> list[str]:

@@ -32,7 +32,9 @@ def sub_node(catalogue: Json, parent: Node, sub: Json) -> Node:
     """A sub-model of a node."""
     config = at(parent.config, sub["config"]) if "config" in sub else parent.config
     given = config.get("model_type") if "config" in sub else parent.model_type
-    if "config" not in sub and sub.get("model_type") != catalogue["classes"][parent.name].get("model_type"):
+    if "config" not in sub and sub.get("model_type") != catalogue["classes"][parent.name].get(
+        "model_type"
+    ):
         given = sub.get("model_type", given)  # the parent makes a config of another type
     path = f"{parent.path}.{sub['path']}" if parent.path else sub["path"]
     if "class" in sub:

@@ -45,7 +45,21 @@ WHOLE_NAMES = [
     "",
 ]
 
-WORDS = "model layers encoder decoder vision text norm attn mlp experts weight bias proj".split()
+WORDS = [
+    "model",
+    "layers",
+    "encoder",
+    "decoder",
+    "vision",
+    "text",
+    "norm",
+    "attn",
+    "mlp",
+    "experts",
+    "weight",
+    "bias",
+    "proj",
+]
 
 
 def instance_of(pattern: str, rng: random.Random) -> str:
@@ -63,7 +77,16 @@ def keys_for(registered: list[Registered], rng: random.Random) -> list[str]:
     """Names made of the patterns themselves, between other components."""
     patterns = [p for r in registered for p in r.transform._original_source_patterns]
     keys = list(WHOLE_NAMES)
-    heads = ["", "model.", "language_model.", "model.layers.7.", "decoder.", "image_vit.", "x_", "x"]
+    heads = [
+        "",
+        "model.",
+        "language_model.",
+        "model.layers.7.",
+        "decoder.",
+        "image_vit.",
+        "x_",
+        "x",
+    ]
     tails = ["", ".weight", "weight", ".0.bias", "_1", "s.weight"]
     while len(keys) < KEYS:
         middle = instance_of(rng.choice(patterns), rng)

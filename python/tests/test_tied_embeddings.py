@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import weightloom as loom
 from conftest import Command
 from safetensors_by_hand import Tensor, facts, read_folder, u16, write_file, write_sharded
+
+import weightloom as loom
 
 EMBEDDING, HEAD, NORM = "model.embed_tokens.weight", "lm_head.weight", "model.norm.weight"
 E, H, N = u16(1, (8, 4)), u16(2, (8, 4)), u16(3, (4,))
@@ -40,7 +41,7 @@ def loaded(folder: Path) -> dict[str, loom.Tensor]:
 
 def bits(tensor: loom.Tensor) -> bytes:
     """The values, byte for byte."""
-    return bytes(memoryview(tensor).cast("B"))
+    return bytes(tensor.bytes)
 
 
 def test_an_absent_head_that_is_tied_is_the_embedding(tmp_path: Path) -> None:
@@ -95,7 +96,9 @@ def test_a_split_that_names_the_alias_leaves_its_file_out(tmp_path: Path) -> Non
     reference = checkpoint(tmp_path / "reference", True, {EMBEDDING: E, HEAD: H}, shards=3)
     embedding, norm = np.arange(32, dtype=np.uint16).reshape(8, 4), np.arange(4, dtype=np.uint16)
     out = tmp_path / "out"
-    loom.save({EMBEDDING: embedding, NORM: norm}, out, mapping="none", to="same", layout_from=reference)
+    loom.save(
+        {EMBEDDING: embedding, NORM: norm}, out, mapping="none", to="same", layout_from=reference
+    )
     assert read_folder(out).keys() == {EMBEDDING, NORM}
     index = json.loads((out / "model.safetensors.index.json").read_text())
     assert index["weight_map"].keys() == {EMBEDDING, NORM}

@@ -13,12 +13,6 @@ from typing import Any
 import pytest
 import tiny_configs
 import torch
-from weightloom._transformers_rules import (
-    UntranslatableTransform,
-    mapping_text,
-    mapping_to_json,
-    transform_to_json,
-)
 from transformers import conversion_mapping
 from transformers.core_model_loading import (
     Chunk,
@@ -32,6 +26,13 @@ from transformers.core_model_loading import (
     WeightRenaming,
 )
 from transformers_declarations import DECLARED, declared_for
+
+from weightloom._transformers_rules import (
+    UntranslatableTransform,
+    mapping_text,
+    mapping_to_json,
+    transform_to_json,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTERED = conversion_mapping._build_checkpoint_conversion_mapping()

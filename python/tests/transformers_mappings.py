@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from transformers import conversion_mapping
+
 from weightloom._transformers_rules import mapping_text as text_of
 from weightloom._transformers_rules import transform_to_json
-from transformers import conversion_mapping
 
 # Sizes do not matter to patterns, but have to be declared.
 ANY_SIZES = {"Split": {"sizes": [1]}, "Transpose": {"check_dims": [1, 1, 1]}}

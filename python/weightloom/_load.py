@@ -85,6 +85,8 @@ def expected_of(expect: Expect) -> Expected | None:
 def _kind_of(wanted: Any) -> tuple[str | None, list[int] | None]:
     if wanted is None:
         return None, None
+    if isinstance(wanted, Mapping):  # as the command's --expect FILE has it
+        wanted = (wanted.get("dtype"), wanted.get("shape"))
     dtype, shape = (
         (wanted.dtype, wanted.shape) if hasattr(wanted, "dtype") else (wanted[0], wanted[1])
     )
