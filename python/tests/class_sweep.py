@@ -189,7 +189,7 @@ def stored(folder: Path) -> dict[str, torch.Tensor]:
     tensors = {}
     for path in sorted(folder.glob("*.safetensors")):
         with safe_open(path, "pt") as file:
-            tensors |= {name: file.get_tensor(name) for name in file.keys()}
+            tensors |= {name: file.get_tensor(name) for name in list(file.keys())}
     return tensors
 
 
@@ -368,10 +368,10 @@ def table(outcomes: list[Outcome]) -> str:
     lines = [
         "# Model classes",
         "",
-        f"Of the {len(outcomes)} classes that Transformers {transformers.__version__} registers a mapping for,"
-        f" {len(covered)} are",
-        "covered: a tiny model of each is loaded, saved and converted both ways, equal to Transformers bit for",
-        "bit. Written by `python python/tests/class_sweep.py --table docs/model_classes.md`.",
+        f"Of the {len(outcomes)} classes that Transformers {transformers.__version__} registers a"
+        f" mapping for, {len(covered)} are",
+        "covered: a tiny model of each is loaded, saved and converted both ways, equal to",
+        "Transformers bit for bit. Written by `python python/tests/class_sweep.py --table docs/model_classes.md`.",
         "",
         "| class | model_type | transforms | tensors | covered |",
         "|---|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""Faults met in the field with names, fused parts and experts; each right answer made with NumPy."""
+"""Faults met in the field with names, fused parts, experts; each right answer made with NumPy."""
 
 from __future__ import annotations
 

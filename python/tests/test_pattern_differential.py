@@ -145,14 +145,16 @@ def comparison(weightloom: Command) -> tuple[list[Registered], list[str], list[A
 
 def test_every_registered_transform_is_understood(comparison: Any) -> None:
     registered, _, answers = comparison
-    refused = {r.label: a["error"] for r, a in zip(registered, answers) if isinstance(a, dict)}
+    refused = {
+        r.label: a["error"] for r, a in zip(registered, answers, strict=True) if isinstance(a, dict)
+    }
     assert refused.keys() == ONE_WAY, refused
 
 
 def test_matches_groups_and_names_are_equal(comparison: Any) -> None:
     registered, keys, answers = comparison
     hits, differences = 0, []
-    for item, answer in zip(registered, answers):
+    for item, answer in zip(registered, answers, strict=True):
         if isinstance(answer, dict) or is_mangled(item):
             continue
         ours = {hit[0]: hit[1:] for hit in answer}
@@ -176,7 +178,7 @@ def test_what_transformers_renames_at_the_match_is_renamed_alike(comparison: Any
     """Its own renaming differs only where the matched text stands in the name once before."""
     registered, keys, answers = comparison
     compared = elsewhere = 0
-    for item, answer in zip(registered, answers):
+    for item, answer in zip(registered, answers, strict=True):
         if isinstance(answer, dict) or is_mangled(item):
             continue
         if isinstance(item.transform, core_model_loading.GroupWeightRename):
