@@ -3,174 +3,51 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "weightloom/mapping/application_internal.h"
 #include "weightloom/mapping/check_group_internal.h"
-#include "weightloom/mapping/collect_internal.h"
-#include "weightloom/mapping/companion_groups_internal.h"
-#include "weightloom/mapping/companions.h"
-#include "weightloom/mapping/run_chain_internal.h"
 
 namespace weightloom {
 namespace {
-
-/// A tensor of the result and a leaf it was made of.
-struct Product {
-  NamedLayout tensor;
-  size_t leaf = 0;
-  std::optional<size_t> transform;  // the converter that made it
-  bool prefix_edited = false;       // its name is not what the converter's target says
-};
-
-/// True if some leaf is named like a companion.
-bool may_have_companions(const Mapping& mapping, const std::vector<NamedLayout>& leaves) {
-  return std::ranges::any_of(leaves, [&](const NamedLayout& leaf) {
-    return !companion_owners(leaf.name, mapping.companions()).empty();
-  });
-}
-
-class Application {
- public:
-  Application(const Mapping& mapping, std::vector<NamedLayout> leaves, const ModelConfig& config,
-              const ApplyOptions& options)
-      : mapping_(mapping),
-        leaves_(std::move(leaves)),
-        config_(config),
-        mixed_floats_(options.mixed_floats),
-        runtime_(options.runtime),
-        collector_(collect(mapping, options.runtime, leaves_.size(), options.threads,
-                           [this](size_t leaf) { return std::string_view(leaves_[leaf].name); })),
-        index_(leaves_),
-        has_companions_(may_have_companions(mapping, leaves_)) {}
-
-  MappingResult run() && {
-    take_findings(std::move(collector_.findings()));
-    check_groups();
-    follow_companions();
-    check_companions();
-    pass_through();
-    for (size_t group = 0; group < collector_.groups().size(); ++group) {
-      if (!collector_.groups()[group].refused) convert(group);
-    }
-    rename_products();
-    name_companions_like_owners();
-    check_required();
-    return finish();
-  }
-
- private:
-  void add(std::string code, std::string tensor, std::string message) {
-    result_.findings.push_back(
-        {Severity::error, std::move(code), std::move(tensor), "", std::move(message)});
-  }
-  void take_findings(std::vector<Finding> findings) {
-    std::ranges::move(findings, std::back_inserter(result_.findings));
-  }
-  const WeightConverter& converter(const Group& group) const {
-    return std::get<WeightConverter>(mapping_.transforms()[group.transform]);
-  }
-
-  void follow_companions();
-  void check_companions();
-  std::optional<std::string> target_without(size_t companion, const std::string& owner,
-                                            std::optional<size_t> owner_leaf);
-  void check_groups();
-  void pass_through();
-  void convert(size_t group);
-  ChainGroup chain_group(const Group& group, const std::vector<CompanionSet>& sets);
-  std::vector<Slot> slots_of(const Group& group);
-  std::vector<Slot> slots_of(const Group& group, const CompanionSet& set);
-  void emit(const Group& group, ChainTensors made);
-  void rename_products();
-  void undo_renames();
-  bool would_act_again(const std::string& name);
-  void refuse_rewritten_products();
-  void name_companions_like_owners();
-  void check_required();
-  void drop_duplicates();
-  MappingResult finish();
-
-  const Mapping& mapping_;
-  std::vector<NamedLayout> leaves_;
-  const ModelConfig& config_;
-  const bool mixed_floats_;
-  const RuntimeNames& runtime_;
-  Collector collector_;
-  LeafIndex index_;
-  bool has_companions_;
-  std::vector<std::vector<CompanionSet>> companions_;  // per group
-  std::vector<bool> follows_;                          // per leaf: goes with its owner
-  std::vector<Product> products_;
-  MappingResult result_;
-};
-
-/// Pairs of a tensor and its companion that stand in the way of one target.
-struct Companions {
-  std::string owner;
-  std::string companion;
-  bool owner_present = true;
-  int64_t count = 0;
-};
-
-/// The target that takes `owner` (leaf `owner_leaf`, if there is one) without its companion.
-std::optional<std::string> Application::target_without(size_t companion, const std::string& owner,
-                                                       std::optional<size_t> owner_leaf) {
-  if (!owner_leaf) return collector_.would_make(owner);
-  const auto group = collector_.destinations()[*owner_leaf].group;
-  if (!group || group == collector_.destinations()[companion].group) return std::nullopt;
-  collector_.groups()[*group].refused = true;
-  return collector_.groups()[*group].targets.front().shown();
-}
-
-void Application::follow_companions() {
-  follows_.assign(leaves_.size(), false);
-  companions_.resize(collector_.groups().size());
-  if (!has_companions_) return;
-  for (size_t g = 0; g < companions_.size(); ++g) {
-    Group& group = collector_.groups()[g];
-    CompanionSearch search =
-        find_companions(mapping_, config_, group, leaves_, collector_.destinations(), index_);
-    for (const CompanionSet& set : search.sets) {
-      for (const auto& leaves : set.leaves) {
-        for (const size_t leaf : leaves) follows_[leaf] = true;
-      }
-    }
-    if (!group.refused) take_findings(search.findings);
-    group.refused = group.refused || !search.findings.empty();
-    companions_[g] = std::move(search.sets);
-  }
-}
-
-void Application::check_companions() {
-  if (!has_companions_) return;
-  std::map<std::string, Companions> by_target;
-  for (size_t leaf = 0; leaf < leaves_.size(); ++leaf) {
-    if (follows_[leaf]) continue;
-    for (const auto& owner : companion_owners(leaves_[leaf].name, mapping_.companions())) {
-      const auto owner_leaf = index_.find(owner);
-      const auto target = target_without(leaf, owner, owner_leaf);
-      if (!target) continue;
-      const Companions first{owner, leaves_[leaf].name, owner_leaf.has_value()};
-      ++by_target.try_emplace(*target, first).first->second.count;
-    }
-  }
-  for (const auto& [target, pairs] : by_target) {
-    add("companion_refused", pairs.companion,
-        fmt::format("'{}': {} of its sources {} a companion that this mapping does not convert: "
-                    "'{}' {} '{}'",
-                    target, pairs.count, pairs.count == 1 ? "has" : "have", pairs.companion,
-                    pairs.owner_present ? "belongs to" : "stands without its", pairs.owner));
-  }
-}
 
 std::optional<ListLength> list_length(const WeightConverter& converter, const ModelConfig& config) {
   if (converter.operations.empty()) return std::nullopt;
   return converter.operations.front()->list_length(config);
 }
+
+/// One tensor of each source of a group, and the first of each other shape.
+std::vector<std::pair<size_t, Shape>> distinct_shapes(const Group& group,
+                                                      const std::vector<NamedLayout>& leaves) {
+  std::vector<std::pair<size_t, Shape>> distinct;
+  for (const auto& items : group.sources) {
+    const size_t first = distinct.size();
+    for (const CollectedItem& item : items) {
+      const Shape& shape = leaves[item.leaf].layout.shape();
+      const bool seen =
+          std::any_of(distinct.begin() + static_cast<std::ptrdiff_t>(first), distinct.end(),
+                      [&](const auto& other) { return other.second == shape; });
+      if (!seen) distinct.emplace_back(item.leaf, shape);
+    }
+  }
+  return distinct;
+}
+
+std::string refusal_code(const Error& error) {
+  if (!error.findings().empty()) return error.findings().front().code;
+  return error.code() == ErrorCode::unsupported ? "unsupported" : "operation_refused";
+}
+
+size_t first_leaf(const Group& group) {
+  return std::ranges::find_if(group.sources, [](const auto& items) { return !items.empty(); })
+      ->front()
+      .leaf;
+}
+
+}  // namespace
 
 void Application::check_groups() {
   for (auto& group : collector_.groups()) {
@@ -209,28 +86,6 @@ std::vector<Slot> Application::slots_of(const Group& group) {
   return slots;
 }
 
-/// One tensor of each source of a group, and the first of each other shape.
-std::vector<std::pair<size_t, Shape>> distinct_shapes(const Group& group,
-                                                      const std::vector<NamedLayout>& leaves) {
-  std::vector<std::pair<size_t, Shape>> distinct;
-  for (const auto& items : group.sources) {
-    const size_t first = distinct.size();
-    for (const CollectedItem& item : items) {
-      const Shape& shape = leaves[item.leaf].layout.shape();
-      const bool seen =
-          std::any_of(distinct.begin() + static_cast<std::ptrdiff_t>(first), distinct.end(),
-                      [&](const auto& other) { return other.second == shape; });
-      if (!seen) distinct.emplace_back(item.leaf, shape);
-    }
-  }
-  return distinct;
-}
-
-std::string refusal_code(const Error& error) {
-  if (!error.findings().empty()) return error.findings().front().code;
-  return error.code() == ErrorCode::unsupported ? "unsupported" : "operation_refused";
-}
-
 std::vector<Slot> Application::slots_of(const Group& group, const CompanionSet& set) {
   std::vector<Slot> slots;
   for (size_t s = 0; s < group.sources.size(); ++s) {
@@ -241,12 +96,6 @@ std::vector<Slot> Application::slots_of(const Group& group, const CompanionSet& 
     slots.push_back(std::move(slot));
   }
   return slots;
-}
-
-size_t first_leaf(const Group& group) {
-  return std::ranges::find_if(group.sources, [](const auto& items) { return !items.empty(); })
-      ->front()
-      .leaf;
 }
 
 ChainGroup Application::chain_group(const Group& group, const std::vector<CompanionSet>& sets) {
@@ -354,26 +203,6 @@ void Application::refuse_rewritten_products() {
   }
 }
 
-/// A companion that no renaming touched is named like the owner that one did.
-void Application::name_companions_like_owners() {
-  if (!has_companions_) return;
-  std::unordered_map<size_t, size_t> passed;  // leaf → product
-  for (size_t i = 0; i < products_.size(); ++i) {
-    if (!products_[i].transform) passed.emplace(products_[i].leaf, i);
-  }
-  for (const auto& [leaf, place] : passed) {
-    const std::string& name = leaves_[leaf].name;
-    if (products_[place].tensor.name != name) continue;
-    for (const auto& owner : companion_owners(name, mapping_.companions())) {
-      const auto owner_leaf = name.starts_with(owner) ? index_.find(owner) : std::nullopt;
-      const auto found = owner_leaf ? passed.find(*owner_leaf) : passed.end();
-      if (found == passed.end()) continue;
-      products_[place].tensor.name =
-          products_[found->second].tensor.name + name.substr(owner.size());
-    }
-  }
-}
-
 void Application::check_required() {
   for (size_t i = 0; i < mapping_.transforms().size(); ++i) {
     if (collector_.fired()[i] > 0) continue;
@@ -408,8 +237,6 @@ MappingResult Application::finish() {
   result_.fired = std::move(collector_.fired());
   return std::move(result_);
 }
-
-}  // namespace
 
 MappingResult apply_mapping(const Mapping& mapping, std::vector<NamedLayout> leaves,
                             const ModelConfig& config, const ApplyOptions& options) {
