@@ -9,6 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind.h"
+#include "held_context.h"
 #include "weightloom/layout/notation.h"
 #include "weightloom/layout/operations.h"
 #include "weightloom/mapping/operation.h"
@@ -28,14 +29,14 @@ std::vector<Layout> parts_of(const Layout& layout, int dim, const std::vector<in
 }
 
 void bind_context(nb::module_& module) {
-  nb::class_<OperationContext>(module, "OperationContext",
-                               "What an operation may know besides the tensors.")
-      .def_ro("targets", &OperationContext::targets, "How many target patterns there are.")
-      .def_ro("target_patterns", &OperationContext::target_patterns, "Of the converter.")
+  nb::class_<HeldContext>(module, "OperationContext",
+                          "What an operation may know besides the tensors.")
+      .def_ro("targets", &HeldContext::targets, "How many target patterns there are.")
+      .def_ro("target_patterns", &HeldContext::target_patterns, "Of the converter.")
       .def(
           "config",
-          [](const OperationContext& context, const std::string& path) {
-            return context.config->at(path);
+          [](const HeldContext& context, const std::string& path) {
+            return context.config.at(path);
           },
           nb::arg("path"),
           "An integer of config.json at a path of keys ('vision_config.num_heads'); None if there "

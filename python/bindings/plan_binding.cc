@@ -54,8 +54,9 @@ PlanPtr make_plan(SourcePtr source, std::string mapping, std::string from, std::
                             std::move(exclude),     std::move(architecture),
                             std::move(renames),     lenient,
                             std::move(config_json), std::move(expected)};
+  const Registry known = registry ? *registry : shipped_registry();  // others may add to it
   const nb::gil_scoped_release released;
-  return Plan::make(std::move(source), request, registry ? *registry : shipped_registry(), threads);
+  return Plan::make(std::move(source), request, known, threads);
 }
 
 }  // namespace

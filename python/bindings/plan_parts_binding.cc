@@ -43,6 +43,15 @@ PlanPtr only(const Plan& plan, const std::vector<std::string>& names) {
   part.original_files.clear();
   part.original_index.reset();
   part.kept_names.clear();
+  part.provenance.files.clear();
+  part.provenance.index.reset();
+  const auto is_left = [&](const TiedName& tie) {
+    return std::ranges::find(names, tie.same_as) == names.end();
+  };
+  std::erase_if(part.tied, is_left);
+  std::erase_if(part.tied_but_stored, [&](const TiedName& tie) {
+    return is_left(tie) || std::ranges::find(names, tie.name) == names.end();
+  });
   return plan.with(std::move(part));
 }
 

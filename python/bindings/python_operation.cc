@@ -9,6 +9,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "held_context.h"
 #include "weightloom/layout/layout.h"
 
 namespace nb = nanobind;
@@ -67,7 +68,7 @@ class PythonOperation final : public ConversionOperation {
     nb::list given;
     for (const Slot& slot : slots) given.append(object_of(slot));
     std::vector<Slot> made;
-    for (nb::handle object : object_.get().attr("apply")(given, nb::cast(context))) {
+    for (nb::handle object : object_.get().attr("apply")(given, nb::cast(HeldContext(context)))) {
       made.push_back(slot_of(object));
       const size_t i = made.size() - 1;
       if (i < slots.size()) made.back().pattern = slots[i].pattern;

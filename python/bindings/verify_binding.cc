@@ -42,7 +42,7 @@ VerifyReport verify_two(const SourcePtr& a, const SourcePtr& b, const PlanReques
                         const Budget& memory_budget, nb::object progress) {
   MemoryFiles files(calls_of(*a, *b));
   add_given_mapping(files, request);
-  const Registry& known = registry ? *registry : shipped_registry();
+  const Registry known = registry ? *registry : shipped_registry();  // others may add to it
   Watch watch(threads, memory_budget, std::move(progress));
   return watch.run([&] {
     return verify_equal(files.calls(), a->checkpoint(), b->checkpoint(), selection_of(request),
@@ -55,7 +55,7 @@ DiffReport diff_two(const SourcePtr& a, const SourcePtr& b, const PlanRequest& r
                     const Budget& memory_budget, nb::object progress) {
   MemoryFiles files(calls_of(*a, *b));
   add_given_mapping(files, request);
-  const Registry& known = registry ? *registry : shipped_registry();
+  const Registry known = registry ? *registry : shipped_registry();  // others may add to it
   Watch watch(threads, memory_budget, std::move(progress));
   return watch.run([&] {
     return diff(files.calls(), a->checkpoint(), b->checkpoint(), selection_of(request), known,

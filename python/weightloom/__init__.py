@@ -42,6 +42,7 @@ from ._errors import (
     PlanError,
     TiedValuesWarning,
     UnknownTensorError,
+    UnlistedTensorsWarning,
     UnsupportedError,
     UsageError,
 )
@@ -118,6 +119,7 @@ __all__ = [
     "TiedValuesWarning",
     "Transpose",
     "UnknownTensorError",
+    "UnlistedTensorsWarning",
     "UnsupportedError",
     "UsageError",
     "VerifyReport",

@@ -136,6 +136,21 @@ def written_once(tensors: Mapping[str, Any], tied: Mapping[str, str]) -> dict[st
                 f"tied: '{alias}' is to be '{name}', but there is no tensor of that name",
                 "name tensors that are given",
             )
+        if name == alias or _leads_back(alias, tied):
+            raise refusal(
+                UsageError,
+                f"tied: '{alias}' is tied to itself, so no name would be left for it",
+                "tie each name to one that is written",
+            )
         if alias in kept and same_bits(alias, tensors[alias], name, tensors[name]):
             del kept[alias]
     return kept
+
+
+def _leads_back(alias: str, tied: Mapping[str, str]) -> bool:
+    """True if ties lead from a name to itself."""
+    at, seen = tied[alias], {alias}
+    while at in tied and at not in seen:
+        seen.add(at)
+        at = tied[at]
+    return at in seen

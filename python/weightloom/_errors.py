@@ -15,6 +15,10 @@ class TiedValuesWarning(UserWarning):
     """config.json says that two tensors are tied, but their values differ."""
 
 
+class UnlistedTensorsWarning(UserWarning):
+    """A shard holds tensors that the index does not list."""
+
+
 class Error(Exception):
     """What ends an operation of Weightloom.
 

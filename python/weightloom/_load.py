@@ -10,7 +10,7 @@ from typing import Any
 from . import _core
 from ._arrays import dtype_name
 from ._core import Checkpoint, Expected, Plan, Registry, Stream
-from ._errors import TiedValuesWarning, UsageError, refusal
+from ._errors import TiedValuesWarning, UnlistedTensorsWarning, UsageError, refusal
 from ._progress import Progress, callback_for
 
 PathLike = str | os.PathLike[str]
@@ -234,6 +234,8 @@ def load(
 
     Warns
     -----
+    UnlistedTensorsWarning
+        If a shard holds tensors that the index does not list: they are not part of the checkpoint.
     TiedValuesWarning
         If config.json says that two tensors are tied, but their values differ: both are as stored.
 
@@ -254,6 +256,9 @@ def load(
         complete=complete,
         framework=framework,
     )
+    for finding in planned.findings:
+        if finding.code == "unindexed_tensor":
+            warnings.warn(finding.message, UnlistedTensorsWarning, stacklevel=2)
     for finding in planned.tied_findings(threads=threads, memory_budget=memory_budget):
         warnings.warn(finding.message, TiedValuesWarning, stacklevel=2)
     for alias, name in (*planned.tied, *(tied or {}).items()):

@@ -193,18 +193,41 @@ class _Work:
         for target in plan.targets:
             self._sort(target)
         self._note_missing()
+        self._note_overlaps()
 
     def _sort(self, target: Any) -> None:
         name, tensor = target.name, self._wanted[target.name]
         if tuple(target.shape) != tuple(tensor.shape):
             shapes = (tuple(target.shape), tuple(tensor.shape))
             self.report.mismatched_keys.add((name, *shapes))
-        elif not self._cast and target.dtype != dtype_name(tensor.dtype):
+        elif tensor.device.type == "meta":
+            self.report.error_msgs.append(
+                f"'{name}' has no memory (meta device): module.to_empty(device='cpu') gives it some"
+            )
+        elif not self._can_hold(target.dtype, dtype_name(tensor.dtype)):
             self.report.error_msgs.append(
                 f"'{name}' is {target.dtype}, but the module wants {tensor.dtype}"
             )
         else:
             self._take(name, tensor)
+
+    def _can_hold(self, stored: str, wanted: str | None) -> bool:
+        """True for equal dtypes, and, where casts are asked for, those between which values stay."""
+        return stored == wanted or (self._cast and {stored, wanted} <= set(CASTABLE))
+
+    def _note_overlaps(self) -> None:
+        """Tensors that share a part of their memory would overwrite one another."""
+        places = sorted(
+            (str(t.device), *_extent(t), name) for name, t in self._wanted_by_taken() if t.numel()
+        )
+        for (device, _, end, name), (other, begin, _, second) in zip(
+            places, places[1:], strict=False
+        ):
+            if device == other and begin < end:
+                self.report.error_msgs.append(f"'{name}' and '{second}' share memory in part")
+
+    def _wanted_by_taken(self) -> list[tuple[str, torch.Tensor]]:
+        return [(name, self._wanted[name]) for name in self._taken]
 
     def _take(self, name: str, tensor: torch.Tensor) -> None:
         first = self._owner.setdefault(_memory_of(tensor, name), name)
@@ -251,6 +274,13 @@ def _buffers(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.reshape(-1).view(torch.uint8)
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    """First byte of a tensor, and the one after its last."""
+    span = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    begin = tensor.data_ptr()
+    return begin, begin + (span + 1) * tensor.element_size()
 
 
 def _different_twins(name: str, first: str) -> Exception:

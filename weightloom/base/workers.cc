@@ -14,6 +14,17 @@
 namespace weightloom {
 namespace {
 
+/// True for the word of a worker that gave up because another one had failed, or was told to.
+bool is_cancellation(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error.code() == ErrorCode::cancelled;
+  } catch (...) {
+    return false;
+  }
+}
+
 class Crew {
  public:
   Crew(size_t first, size_t count, std::stop_token stop,
@@ -38,7 +49,7 @@ class Crew {
  private:
   void fail(std::exception_ptr failure) noexcept {
     const std::lock_guard lock(mutex_);
-    if (!failed_.exchange(true)) failure_ = std::move(failure);
+    if (!failed_.exchange(true) || is_cancellation(failure_)) failure_ = std::move(failure);
   }
 
   std::atomic<size_t> next_;

@@ -21,6 +21,12 @@ bool have_equal_specs(const Checkpoint& a, const Checkpoint& b, const std::vecto
   return true;
 }
 
+/// True for a checkpoint in the runtime layout on whose names the base model's prefix was changed.
+bool changed_prefixes(const SideFacts& facts) {
+  return facts.record && facts.record->layout == "runtime" && facts.record->model_names &&
+         facts.record->model_names->edited > 0;
+}
+
 /// Nothing when A's side cannot be told: then names are compared as they are.
 std::optional<Side> side_of_a(const Syscalls& calls, const Checkpoint& a, const Checkpoint& b,
                               const Selection& selection, const Registry& registry) {
@@ -29,7 +35,8 @@ std::optional<Side> side_of_a(const Syscalls& calls, const Checkpoint& a, const 
   for (const auto& [checkpoint, facts] : {std::pair(&a, &facts_a), std::pair(&b, &facts_b)}) {
     const MappingChoice choice =
         choose_mapping(calls, *checkpoint, *facts, selection.mapping, registry, false);
-    if (choice.mapping.empty()) continue;
+    if (choice.mapping.empty() && !changed_prefixes(facts_b)) continue;
+    if (choice.mapping.empty() && !facts_a.record) return Side::hub;
     const Side side = detect_side(a, facts_a, choice.mapping, choice.model.runtime);
     if (side != Side::unknown) return side;
   }

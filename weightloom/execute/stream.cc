@@ -89,7 +89,11 @@ class TensorStream::Run final : public TileSink {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return has_news(); });
     if (failure_) std::rethrow_exception(failure_);
-    if (ready_.empty()) return std::nullopt;
+    if (ready_.empty()) {
+      if (given_ == program_.targets().size()) return std::nullopt;
+      throw Error(ErrorCode::cancelled, "cancelled by the caller");
+    }
+    ++given_;
     StreamedTensor tensor = std::move(ready_.front());
     ready_.pop_front();
     held_bytes_ -= program_.targets()[tensor.target].size_bytes;
@@ -167,6 +171,7 @@ class TensorStream::Run final : public TileSink {
   size_t begun_ = 0;  // spaces before this one have memory, or had it
   int64_t held_bytes_ = 0;
   std::deque<StreamedTensor> ready_;
+  size_t given_ = 0;  // tensors handed out
   bool is_abandoned_ = false;
   bool is_finished_ = false;
   std::exception_ptr failure_;

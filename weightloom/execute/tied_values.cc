@@ -68,6 +68,19 @@ class PairComparison {
   ScheduleLimits limits_;
 };
 
+/// The pairs of which a load restores the first from the names that are left.
+std::vector<TiedName> restored_later(const Conversion& conversion, std::vector<TiedName> pairs) {
+  std::set<std::string> names;
+  for (const ProgramTarget& target : conversion.program.targets()) names.insert(target.name);
+  for (const TiedName& pair : pairs) names.erase(pair.name);
+  const std::vector<std::string> left(names.begin(), names.end());
+  const auto restored = resolve_tied(expand_tied(conversion.ties, left), left, {}).restored;
+  std::erase_if(pairs, [&](const TiedName& pair) {
+    return std::ranges::find(restored, pair.name, &TiedName::name) == restored.end();
+  });
+  return pairs;
+}
+
 }  // namespace
 
 TiedValues compare_tied(const Syscalls& calls, const Conversion& conversion,
@@ -97,15 +110,16 @@ std::vector<Finding> tied_findings(const std::vector<TiedName>& different) {
 Conversion without_equal_ties(const Syscalls& calls, Conversion conversion, const RunOptions& run) {
   const TiedValues values = compare_tied(calls, conversion, run);
   std::ranges::move(tied_findings(values.different), std::back_inserter(conversion.findings));
-  if (values.equal.empty()) return conversion;
+  const std::vector<TiedName> droppable = restored_later(conversion, values.equal);
+  if (droppable.empty()) return conversion;
   std::set<std::string_view> dropped;
-  for (const TiedName& pair : values.equal) dropped.insert(pair.name);
+  for (const TiedName& pair : droppable) dropped.insert(pair.name);
   std::vector<bool> keep;
   for (const ProgramTarget& target : conversion.program.targets()) {
     keep.push_back(!dropped.contains(target.name));
   }
   conversion.program = select_targets(conversion.program, keep);
-  conversion.tied.insert(conversion.tied.end(), values.equal.begin(), values.equal.end());
+  conversion.tied.insert(conversion.tied.end(), droppable.begin(), droppable.end());
   conversion.tied_but_stored = values.different;
   conversion.kept_names.clear();
   conversion.original_files.clear();

@@ -27,8 +27,9 @@ TiedValues compare_tied(const Syscalls& calls, const Conversion& conversion, con
 /// say that they are not, and the values win.
 std::vector<Finding> tied_findings(const std::vector<TiedName>& different);
 
-/// The conversion without the first target of each pair that is equal; its output has no record of
-/// the original files, since these hold more. Reports what differs.
+/// The conversion without the first target of each pair that is equal, if a load restores it from
+/// the names that are left (pairs of whole names, not those that patterns are written out to). Its
+/// output has no record of the original files, since these hold more. Reports what differs.
 /// Errors: as compare_tied.
 Conversion without_equal_ties(const Syscalls& calls, Conversion conversion, const RunOptions& run);
 

@@ -235,6 +235,7 @@ MappingResult Application::finish() {
   result_.tensors.reserve(products_.size());
   for (auto& product : products_) result_.tensors.push_back(std::move(product.tensor));
   result_.fired = std::move(collector_.fired());
+  result_.edited = collector_.edited_names();
   return std::move(result_);
 }
 

@@ -32,6 +32,7 @@ struct MappingResult {
   std::vector<Finding> findings;     ///< all of them; with errors, `tensors` is what could be made
   std::vector<int64_t> fired;        ///< per transform of the mapping: names it matched
   int64_t passed_through = 0;        ///< tensors whose name no transform matched
+  int64_t edited = 0;                ///< names that the rules of runtime_names.h acted on
 };
 
 /// How a mapping is applied.

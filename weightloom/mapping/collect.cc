@@ -61,9 +61,11 @@ Collector::Collector(const Mapping& mapping, const RuntimeNames& runtime)
 
 void Collector::add(size_t leaf, std::string_view name) {
   Course course = course_of(name);
-  if (leaves_the_model(course, name)) {
+  const bool stays = leaves_the_model(course, name);
+  if (stays) {
     course = {{std::string(name), std::nullopt}, {}, {}, {}, runtime_.prefix_edit(name)};
   }
+  if (stays || !course.edit.empty()) ++edited_;
   for (const size_t transform : course.fired) ++fired_[transform];
   Destination& destination = destinations_.emplace_back();
   destination.touched = course.renamed.last.has_value() || !course.edit.empty();
@@ -120,6 +122,7 @@ void Collector::merge(Collector other) {
   }
   std::ranges::move(other.findings_, std::back_inserter(findings_));
   for (size_t i = 0; i < fired_.size(); ++i) fired_[i] += other.fired_[i];
+  edited_ += other.edited_;
 }
 
 /// Joins the group here that has the same first target, or adds it.

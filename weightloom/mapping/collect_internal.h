@@ -57,6 +57,8 @@ class Collector {
   std::vector<Group>& groups() noexcept { return groups_; }
   std::vector<Finding>& findings() noexcept { return findings_; }
   std::vector<int64_t>& fired() noexcept { return fired_; }
+  /// Names that the rules that ask for the model's names acted on.
+  int64_t edited_names() const noexcept { return edited_; }
   /// Of a converter.
   TransformMatcher& matcher(size_t transform) noexcept { return *matchers_[transform]; }
 
@@ -117,6 +119,7 @@ class Collector {
   std::vector<GroupTable> group_tables_;  // per transform
   std::vector<Finding> findings_;
   std::vector<int64_t> fired_;
+  int64_t edited_ = 0;
 };
 
 /// Collects all leaves, on up to `threads` threads: `name_of(leaf)` for each leaf below `count`.

@@ -159,6 +159,15 @@ std::optional<std::string> ModelCatalog::class_for(std::string_view auto_class,
   return std::string(name);
 }
 
+std::vector<std::string> ModelCatalog::class_names() const {
+  std::vector<std::string> names;
+  if (!state_) return names;
+  state_->parse_once();
+  for (const auto [name, model] : state_->classes) names.emplace_back(name);
+  std::ranges::sort(names);
+  return names;
+}
+
 std::vector<std::string> ModelCatalog::model_types() const {
   std::vector<std::string> types;
   if (!state_) return types;

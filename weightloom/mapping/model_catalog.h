@@ -70,6 +70,8 @@ class ModelCatalog {
   std::optional<std::string> class_for(std::string_view auto_class,
                                        std::string_view model_type) const;
 
+  /// Names of the classes, sorted.
+  std::vector<std::string> class_names() const;
   /// The model types that AutoModel has a class for, sorted.
   std::vector<std::string> model_types() const;
 

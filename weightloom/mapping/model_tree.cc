@@ -17,6 +17,11 @@ std::string joined(const std::string& path, const std::string& below) {
 
 constexpr auto kDeepestPath = 64;  // components; real models have fewer than 10
 
+/// A pattern of names from a path on. Patterns of ties begin at the beginning in any case.
+std::string below(const std::string& path, const std::string& pattern) {
+  return joined(path, pattern.starts_with('^') ? pattern.substr(1) : pattern);
+}
+
 /// Builds the tree, depth first.
 class TreeBuilder {
  public:
@@ -219,7 +224,7 @@ TreeTies tied_in(const ModelTree& tree, const ModelConfig& config) {
     const bool is_tied = said.value_or(node.model->tie_word_embeddings);
     for (const auto& [target, source] : node.model->tied) {
       (is_tied ? ties.tied : ties.untied)
-          .emplace_back(joined(node.path, target), joined(node.path, source));
+          .emplace_back(below(node.path, target), below(node.path, source));
     }
   }
   return ties;

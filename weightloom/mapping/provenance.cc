@@ -98,6 +98,14 @@ std::string to_json(const OriginalFile& file) {
                      to_json_string(file.header_json));
 }
 
+std::string to_json(const ModelNames& names) {
+  std::vector<std::string> unknown;
+  for (const std::string& name : names.unknown) unknown.push_back(to_json_string(name));
+  return fmt::format(
+      "\"model_names\": {{\"base_model_prefix\": {}, \"unknown\": [{}], \"edited\": {}}},\n",
+      to_json_string(names.base_model_prefix), fmt::join(unknown, ", "), names.edited);
+}
+
 bool is_layout(std::string_view word) {
   return word == "hub" || word == "runtime" || word == "unknown";
 }
@@ -109,7 +117,7 @@ Provenance parse_provenance(std::string_view json_text, std::string_view file,
   const json root = internal::parse_json_object(json_text, file, ErrorCode::format);
   const StrictObject record(root, std::string(file), ErrorCode::format,
                             {"format", "layout", "mapping", "mapping_hash", "config", "fired",
-                             "files", "index", "casts", "base_model_prefix"});
+                             "files", "index", "casts", "model_names"});
   if (record.text("format") != kFormat) {
     record.refuse(
         fmt::format("format is '{}', but needs to be '{}'", record.text("format"), kFormat));
@@ -123,8 +131,11 @@ Provenance parse_provenance(std::string_view json_text, std::string_view file,
   provenance.mapping = read_mapping(record, operations);
   provenance.fired = read_fired(record, provenance.mapping);
   provenance.config_json = record.text("config");
-  if (record.has("base_model_prefix")) {
-    provenance.base_model_prefix = record.text("base_model_prefix");
+  if (record.has("model_names")) {
+    const StrictObject names(record.at("model_names"), std::string(file) + ": model_names",
+                             ErrorCode::format, {"base_model_prefix", "unknown", "edited"});
+    provenance.model_names = ModelNames{names.text("base_model_prefix"), names.texts("unknown"),
+                                        names.integer("edited")};
   }
   provenance.files = read_files(record);
   if (record.has("index")) {
@@ -154,16 +165,13 @@ std::string format_provenance(const Provenance& provenance) {
   for (const CastRule& cast : provenance.casts) casts.push_back(to_json(cast));
   const std::string cast_list =
       casts.empty() ? "" : fmt::format(",\n\"casts\": [{}]", fmt::join(casts, ", "));
-  std::string prefix;
-  if (!provenance.base_model_prefix.empty()) {
-    prefix =
-        fmt::format("\"base_model_prefix\": {},\n", to_json_string(provenance.base_model_prefix));
-  }
+  const std::string model_names =
+      provenance.model_names ? to_json(*provenance.model_names) : std::string();
   return fmt::format(
       "{{\"format\": \"{}\",\n\"layout\": {},\n\"mapping\": {},\n\"mapping_hash\": \"{}\",\n"
       "\"config\": {},\n{}\"fired\": [{}],\n\"files\": [{}]{}{}}}\n",
       kFormat, to_json_string(provenance.layout), provenance.mapping.to_json(),
-      provenance.mapping.hash(), to_json_string(provenance.config_json), prefix,
+      provenance.mapping.hash(), to_json_string(provenance.config_json), model_names,
       fmt::join(provenance.fired, ", "), fmt::join(files, ",\n  "), index, cast_list);
 }
 

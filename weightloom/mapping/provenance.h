@@ -35,8 +35,18 @@ struct CastRule {
   friend bool operator==(const CastRule&, const CastRule&) = default;
 };
 
+/// What the rules that ask for the model's names (runtime_names.h) knew when tensors were brought
+/// to the runtime layout: its names are those of the tensors, but for some.
+struct ModelNames {
+  std::string base_model_prefix;     ///< of the class; "" if it has none
+  std::vector<std::string> unknown;  ///< names of tensors that the model does not have
+  int64_t edited = 0;                ///< names that these rules changed, or kept from renamings
+
+  friend bool operator==(const ModelNames&, const ModelNames&) = default;
+};
+
 /// `{"format": "weightloom.provenance/1", "layout": "runtime", "mapping": {…}, "mapping_hash": …,
-///   "config": "text", "fired": [places], "base_model_prefix": "model", "files": [{"name": …,
+///   "config": "text", "fired": [places], "model_names": {…}, "files": [{"name": …,
 ///   "header": "text"}], "index": {"name": …, "text": "text"}, "casts": [{"dtype": "BF16",
 ///   "keep_dtype": [globs]}]}`;
 /// the texts of files stand there whole, as strings.
@@ -48,7 +58,7 @@ struct Provenance {
   std::vector<OriginalFile> files;  ///< of the hub side; empty if the way back is by rule
   std::optional<std::pair<std::string, std::string>> index;  ///< name and text, verbatim
   std::vector<CastRule> casts;  ///< since the originals, in order; globs over this layout's names
-  std::string base_model_prefix{};  ///< of the class that the names were made for; "" if unknown
+  std::optional<ModelNames> model_names{};  ///< nothing: no rule asked for the model's names
 };
 
 /// Errors: format, naming `file`; also if the mapping does not have the hash the record states, or

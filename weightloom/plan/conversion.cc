@@ -6,8 +6,10 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "weightloom/layout/operations.h"
+#include "weightloom/mapping/spelling.h"
 #include "weightloom/plan/fit_expected_internal.h"
 #include "weightloom/plan/planner_internal.h"
 #include "weightloom/plan/way_back_internal.h"
@@ -33,6 +35,18 @@ bool is_same_layout(const Layout& made, const Layout& leaf) {
   });
 }
 
+/// The class that the caller names must be known; config.json's need not.
+void refuse_unknown_class(const Registry& registry, const std::string& name) {
+  const std::vector<std::string> known = registry.models().class_names();
+  if (known.empty() || registry.contains(name) || registry.models().find(name)) return;
+  const std::vector<std::string> near = closest(name, known, 3);
+  throw Error(
+      ErrorCode::mapping,
+      fmt::format("no model class is called '{}'{}", name,
+                  near.empty() ? "" : fmt::format("; did you mean {}?", fmt::join(near, " or "))),
+      "name a class of Transformers, or register rules for yours (--mapping DIR)");
+}
+
 }  // namespace
 
 bool has_errors(const std::vector<Finding>& findings) {
@@ -56,7 +70,10 @@ Conversion Planner::plan() && {
 
 void Planner::choose_rules() {
   facts_ = read_side_facts(calls_, source_, registry_.operations());
-  if (!selection_.architecture.empty()) facts_.architecture = selection_.architecture;
+  if (!selection_.architecture.empty()) {
+    facts_.architecture = selection_.architecture;
+    refuse_unknown_class(registry_, selection_.architecture);
+  }
   result_.findings.assign(source_.findings().begin(), source_.findings().end());
   choice_ = choose_mapping(calls_, source_, facts_, selection_.mapping, registry_,
                            selection_.to.has_value());
@@ -103,6 +120,11 @@ void Planner::resolve_sides() {
   if (result_.from == Side::unknown) {
     result_.from = side_of_source();
   }
+  // What the model does not have is renamed, what it has stays: forwards no name can go wrong.
+  if (result_.from == Side::unknown && selection_.to == Side::runtime &&
+      choice_.model.runtime.known()) {
+    result_.from = Side::hub;
+  }
   result_.to = selection_.to.value_or(result_.from);
   if (result_.from != Side::unknown || !selection_.to) return;
   if (choice_.mapping.empty()) {  // both sides have the same names
@@ -138,6 +160,7 @@ std::vector<NamedLayout> Planner::apply_rules(const Mapping& mapping) {
       apply_mapping(mapping, leaves(), config(), apply_options(choice_.model.runtime));
   append(result_.findings, std::move(applied.findings));
   result_.passed_through = applied.passed_through;
+  edited_ = applied.edited;
   fired_ = std::move(applied.fired);
   return std::move(applied.tensors);
 }
@@ -162,9 +185,23 @@ bool Planner::goes_back_by_record() const {
 /// The rules that fired, backwards, and the proof that forwards they give what is there.
 std::vector<NamedLayout> Planner::go_back_by_rules() {
   const Mapping mapping = mapping_that_fired();
+  note_kept_edits();
   std::vector<NamedLayout> targets = apply_rules(mapping.reversed());
   if (!has_errors(result_.findings)) prove_round_trip(mapping, targets);
   return targets;
+}
+
+/// Where a record does not have the originals, nothing tells which names the base model's prefix
+/// was changed on.
+void Planner::note_kept_edits() {
+  if (!facts_.record || !facts_.record->model_names) return;
+  const ModelNames& names = *facts_.record->model_names;
+  if (names.edited == 0) return;
+  result_.findings.push_back(
+      {Severity::report, "prefix_kept", "", "",
+       fmt::format("the base model's prefix '{}' was put on {} names, or taken off, when {} was "
+                   "written, which does not say which: they keep the names that they have",
+                   names.base_model_prefix, names.edited, kProvenanceName)});
 }
 
 Mapping Planner::mapping_that_fired() const {
@@ -189,12 +226,12 @@ Mapping Planner::without_prefix_changes() const {
 /// are what is there, those that are there.
 RuntimeNames Planner::names_of_model() const {
   const RuntimeNames& known = choice_.model.runtime;
-  if (known.known() || !facts_.record || facts_.record->base_model_prefix.empty()) return known;
+  if (known.known() || !facts_.record) return known;
   std::vector<std::string> names;
   for (const auto& name : names_) {
     if (name) names.push_back(*name);
   }
-  return RuntimeNames::exactly(std::move(names), facts_.record->base_model_prefix);
+  return recorded_names(*facts_.record, std::move(names));
 }
 
 void Planner::prove_round_trip(const Mapping& mapping, const std::vector<NamedLayout>& targets) {

@@ -29,6 +29,8 @@ struct Conversion {
   int64_t deselected = 0;         ///< targets that include and exclude left out
   /// Names of the model that stand for another target's tensor: the same memory, written once.
   std::vector<TiedName> tied;
+  /// All pairs of patterns that config.json says are one tensor.
+  std::vector<TiedPair> ties;
   /// Pairs that config.json says are one tensor, stored twice: the values tell
   /// (execute/tied_values.h).
   std::vector<TiedName> tied_but_stored;

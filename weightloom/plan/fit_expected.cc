@@ -25,7 +25,7 @@ class Fitting {
         may_be_missing_(model.ignore_missing),
         may_be_unexpected_(model.ignore_unexpected) {
     for (const ExpectedTensor& tensor : expected.tensors) places_.emplace(tensor.name, &tensor);
-    for (const TiedName& name : tied) made_.insert(name.name);
+    for (const TiedName& name : tied) tied_.emplace(name.same_as, name.name);
   }
 
   Fitted fit(std::vector<NamedLayout> targets) && {
@@ -45,6 +45,7 @@ class Fitting {
     if (!is_expected) {
       refuse_unexpected(target);
     } else if (fits(target, *place->second)) {
+      take_tied(target);
       for (const Region& region : target.layout.regions()) used_.insert(region.source);
       result_.targets.push_back(std::move(target));
       return;
@@ -54,12 +55,22 @@ class Fitting {
     }
   }
 
+  /// The names that stand for a target that is made must fit too.
+  void take_tied(const NamedLayout& target) {
+    const auto [first, last] = tied_.equal_range(target.name);
+    for (auto tie = first; tie != last; ++tie) {
+      made_.insert(tie->second);
+      const auto place = places_.find(tie->second);
+      if (place != places_.end()) fits(target, *place->second);
+    }
+  }
+
   bool fits(const NamedLayout& target, const ExpectedTensor& wanted) {
     const bool same_shape = !wanted.shape || *wanted.shape == target.layout.shape();
     if (same_shape && (!wanted.dtype || *wanted.dtype == target.dtype)) return true;
     const bool let_pass = !same_shape && expected_.may_mismatch;
-    add(let_pass ? Severity::report : Severity::error, "mismatched", target.name,
-        fmt::format("'{}' would be {} {}, but{} is expected", target.name, to_string(target.dtype),
+    add(let_pass ? Severity::report : Severity::error, "mismatched", wanted.name,
+        fmt::format("'{}' would be {} {}, but{} is expected", wanted.name, to_string(target.dtype),
                     to_string(target.layout.shape()), text_of(wanted.dtype, wanted.shape)));
     return false;
   }
@@ -101,6 +112,7 @@ class Fitting {
   NamePatterns may_be_unexpected_;
   std::map<std::string_view, const ExpectedTensor*> places_;
   std::set<std::string> made_;
+  std::multimap<std::string, std::string> tied_;  // by the target, the names that stand for it
   std::set<SourceId> used_;
   Fitted result_;
 };

@@ -246,7 +246,8 @@ Side detect_side(std::span<const std::string_view> names, const SideFacts& facts
   if (evidence.runtime && !evidence.hub) return Side::runtime;
   if (!runtime.known() || mapping.empty()) return Side::unknown;
   const bool all = std::ranges::all_of(names, [&](auto name) { return runtime.has(name); });
-  return all ? Side::runtime : Side::hub;
+  if (all) return Side::runtime;
+  return evidence.hub ? Side::unknown : Side::hub;
 }
 
 }  // namespace weightloom

@@ -66,8 +66,8 @@ MappingChoice choose_mapping(const Syscalls& calls, const Checkpoint& checkpoint
 Registry with_folder(const Syscalls& calls, Registry registry, const std::string& folder);
 
 /// The side that names are on, by the record, else by which side's patterns match.
-/// Where neither or both do, the names of the model tell, if they are known: all of them are
-/// the model's, or they are not. Else Side::unknown.
+/// Where neither or both do, the names of the model tell, if they are known: the runtime side has
+/// no others; the hub side is what has others and no sign of the runtime. Else Side::unknown.
 Side detect_side(const Checkpoint& checkpoint, const SideFacts& facts, const Mapping& mapping,
                  const RuntimeNames& runtime = {});
 /// As above, of a checkpoint whose tensors have these names.

@@ -45,6 +45,7 @@ class Planner {
   ModelConfig config() const;
   bool goes_back_by_record() const;
   std::vector<NamedLayout> go_back_by_rules();
+  void note_kept_edits();
   Mapping mapping_that_fired() const;
   Mapping without_prefix_changes() const;
   RuntimeNames names_of_model() const;
@@ -55,12 +56,14 @@ class Planner {
   // planner_targets.cc: what becomes of the targets
   void cast_targets(std::vector<NamedLayout>& targets);
   void note_changed_dtypes(const std::vector<NamedLayout>& targets);
-  void tie(const std::vector<NamedLayout>& targets);
+  void tie(std::vector<NamedLayout>& targets);
+  void name_after_wanted(std::vector<NamedLayout>& targets);
   std::vector<NamedLayout> fit(std::vector<NamedLayout> targets);
   void compile_targets(std::vector<NamedLayout> targets);
   bool is_known_to_be_left_out(const Finding& finding) const;
   MayCast may_cast() const;
   void select(CopyProgram program);
+  void keep_ties_of_targets();
   std::vector<ProgramFile> program_files() const;
   std::vector<ProgramSource> program_sources() const;
 
@@ -70,7 +73,9 @@ class Planner {
   void record_cast();
   void keep_names();
   bool record_renames();
-  bool leads_to_targets(const Mapping& mapping) const;
+  bool leads_to_targets(const Mapping& mapping, const RuntimeNames& runtime) const;
+  void record_model_names();
+  RuntimeNames names_of_record() const;
   void keep_originals();
 
   const Syscalls& calls_;
@@ -83,6 +88,7 @@ class Planner {
   Mapping rules_;                                  // what leads to the runtime side
   std::vector<std::optional<std::string>> names_;  // of the source's tensors, renamed
   std::vector<int64_t> fired_;
+  int64_t edited_ = 0;
   std::vector<CastRule> casts_;          // the caller's: one, or none
   std::vector<DType> recorded_dtypes_;   // of the original's tensors, going back by record
   std::set<std::string> left_out_;       // sources of targets that no one expects

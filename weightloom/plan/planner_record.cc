@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "weightloom/plan/planner_internal.h"
+#include "weightloom/plan/way_back_internal.h"
 
 namespace weightloom {
 
@@ -11,8 +12,9 @@ namespace weightloom {
 /// claimed.
 void Planner::record() {
   const bool renames = !selection_.renames.empty();
-  if (!converts() && !selection_.is_partial()) keep_names();
-  if (!converts() && !renames && facts_.record && !selection_.is_partial()) {
+  const bool is_whole = !selection_.is_partial() && !changed_by_expectation_;
+  if (!converts() && is_whole) keep_names();
+  if (!converts() && !renames && facts_.record && is_whole) {
     result_.provenance = *facts_.record;
     return record_cast();
   }
@@ -21,13 +23,23 @@ void Planner::record() {
   record.layout = std::string(to_string(result_.to));
   record.mapping = rules_;
   record.config_json = facts_.config_json;
-  record.base_model_prefix = choice_.model.runtime.base_model_prefix();
+  if (result_.to == Side::runtime) record_model_names();
   for (size_t i = 0; i < fired_.size() && result_.to == Side::runtime; ++i) {
     if (fired_[i] > 0) record.fired.push_back(static_cast<int64_t>(i));
   }
-  const bool is_whole = !selection_.is_partial() && !changed_by_expectation_;
-  if (converts() && result_.to == Side::runtime && is_whole) keep_originals();
+  if (result_.to == Side::runtime && is_whole) keep_originals();
   record_cast();
+}
+
+/// What the rules that ask for the model's names knew, so that the way back can ask again.
+void Planner::record_model_names() {
+  const RuntimeNames& runtime = choice_.model.runtime;
+  if (!runtime.known()) return;
+  ModelNames names{runtime.base_model_prefix(), {}, edited_};
+  for (const ProgramTarget& target : result_.program.targets()) {
+    if (!runtime.has(target.name)) names.unknown.push_back(target.name);
+  }
+  result_.provenance.model_names = std::move(names);
 }
 
 /// Of a layout that stays only what an earlier record says is known, and that of its names.
@@ -64,7 +76,7 @@ void Planner::keep_names() {
 bool Planner::record_renames() {
   if (selection_.renames.empty()) return true;
   std::optional<Mapping> both = with_renames(selection_.renames, rules_);
-  if (!both || !leads_to_targets(*both)) return false;
+  if (!both || !leads_to_targets(*both, choice_.model.runtime)) return false;
   Provenance& record = result_.provenance;
   record.mapping = *std::move(both);
   const auto added = static_cast<int64_t>(selection_.renames.size());
@@ -73,15 +85,26 @@ bool Planner::record_renames() {
   return true;
 }
 
-/// True if `mapping` makes of the source's own names what the program makes.
-bool Planner::leads_to_targets(const Mapping& mapping) const {
+/// True if `mapping` makes of the source's own names what the program makes, of the same sources.
+bool Planner::leads_to_targets(const Mapping& mapping, const RuntimeNames& runtime) const {
   std::vector<NamedLayout> originals = leaves();
   for (size_t i = 0; i < originals.size(); ++i) originals[i].name = source_.tensors()[i].name;
   const MappingResult applied =
-      apply_mapping(mapping, std::move(originals), config(), apply_options(choice_.model.runtime));
+      apply_mapping(mapping, std::move(originals), config(), apply_options(runtime));
   if (has_errors(applied.findings)) return false;
-  return std::ranges::equal(applied.tensors, result_.program.targets(), {}, &NamedLayout::name,
-                            &ProgramTarget::name);
+  const auto same = [](const NamedLayout& made, const ProgramTarget& target) {
+    if (made.name != target.name || made.layout.shape() != target.shape) return false;
+    if (made.layout.regions().empty() || target.regions.empty()) return true;
+    return made.layout.regions().front().source == target.regions.front().source;
+  };
+  return std::ranges::equal(applied.tensors, result_.program.targets(), same);
+}
+
+/// The names of the model, as the way back will know them.
+RuntimeNames Planner::names_of_record() const {
+  std::vector<std::string> names;
+  for (const ProgramTarget& target : result_.program.targets()) names.push_back(target.name);
+  return recorded_names(result_.provenance, std::move(names));
 }
 
 /// The source's headers and index, verbatim, when its files hold exactly the tensors converted.
@@ -90,6 +113,8 @@ void Planner::keep_originals() {
   for (const CheckpointFile& file : source_.files()) tensors += file.header.tensors().size();
   if (tensors != source_.tensors().size() || has_errors(result_.findings)) return;
   if (!record_renames()) return;
+  // The way back asks what the record knows of the model's names; it must come to the same.
+  if (edited_ > 0 && !leads_to_targets(result_.provenance.mapping, names_of_record())) return;
   for (const CheckpointFile& file : source_.files()) {
     result_.provenance.files.push_back({file.name, file.header.json()});
   }

@@ -1,6 +1,7 @@
 // What becomes of a conversion's targets: casts, ties, what the runtime expects, the program.
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -59,7 +60,7 @@ void Planner::note_changed_dtypes(const std::vector<NamedLayout>& targets) {
 }
 
 /// Which names stand for another's tensor. Of ties that are only assumed, an expectation must tell.
-void Planner::tie(const std::vector<NamedLayout>& targets) {
+void Planner::tie(std::vector<NamedLayout>& targets) {
   const ModelFacts& model = choice_.model;
   std::vector<std::string> there;
   for (const NamedLayout& target : targets) there.push_back(target.name);
@@ -75,6 +76,25 @@ void Planner::tie(const std::vector<NamedLayout>& targets) {
   const bool is_known = !model.ties_are_assumed || selection_.expected;
   if (result_.to != Side::hub && is_known) result_.tied = std::move(outcome.restored);
   result_.tied_but_stored = std::move(outcome.stored);
+  result_.ties = model.tied;
+  if (selection_.expected) name_after_wanted(targets);
+}
+
+/// A tensor whose own name no one expects, but a name tied to it, is made under that name.
+void Planner::name_after_wanted(std::vector<NamedLayout>& targets) {
+  const std::vector<std::string> wanted = expected_names(*selection_.expected);
+  const std::vector<TiedName> ties = result_.tied;
+  for (const TiedName& tie : ties) {
+    if (std::ranges::binary_search(wanted, tie.same_as)) continue;
+    const auto holder = std::ranges::find(targets, tie.same_as, &NamedLayout::name);
+    if (holder == targets.end()) continue;  // another tie has named it
+    holder->name = tie.name;
+    std::erase(result_.tied, tie);
+    for (TiedName& other : result_.tied) {
+      if (other.same_as == tie.same_as) other.same_as = tie.name;
+    }
+    changed_by_expectation_ = true;
+  }
 }
 
 std::vector<NamedLayout> Planner::fit(std::vector<NamedLayout> targets) {
@@ -102,6 +122,25 @@ void Planner::compile_targets(std::vector<NamedLayout> targets) {
     result_.findings.push_back(std::move(finding));
   }
   select(std::move(compiled.program));
+  keep_ties_of_targets();
+}
+
+/// Ties stand beside targets that are made.
+void Planner::keep_ties_of_targets() {
+  std::set<std::string_view> made;
+  for (const ProgramTarget& target : result_.program.targets()) made.insert(target.name);
+  std::erase_if(result_.tied, [&](const TiedName& tie) {
+    if (made.contains(tie.same_as) && is_selected(selection_, tie.name)) return false;
+    if (is_selected(selection_, tie.name)) {
+      result_.findings.push_back(
+          {Severity::report, "tied_left_out", tie.name, "",
+           fmt::format("'{}' is tied to '{}', which is left out", tie.name, tie.same_as)});
+    }
+    return true;
+  });
+  std::erase_if(result_.tied_but_stored, [&](const TiedName& tie) {
+    return !made.contains(tie.name) || !made.contains(tie.same_as);
+  });
 }
 
 /// True for a source whose target has been found to be unexpected or mismatched.
@@ -112,7 +151,11 @@ bool Planner::is_known_to_be_left_out(const Finding& finding) const {
 /// Targets that the caller's cast reaches.
 MayCast Planner::may_cast() const {
   if (selection_.expected && selection_.expected->cast) {
-    return [](const std::string&) { return true; };
+    std::set<std::string> cast;
+    for (const ExpectedTensor& tensor : selection_.expected->tensors) {
+      if (tensor.dtype) cast.insert(tensor.name);
+    }
+    return [cast = std::move(cast)](const std::string& name) { return cast.contains(name); };
   }
   return
       [this](const std::string& name) { return !casts_.empty() && !is_kept(casts_.front(), name); };

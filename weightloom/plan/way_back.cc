@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -63,20 +65,19 @@ class RecordReader {
       }
     }
     MappingResult applied = apply_mapping(record_.mapping, forward.hub, recorded_config(),
-                                          {threads_, !record_.casts.empty(), names_there()});
+                                          {threads_, !record_.casts.empty(), names_of_model()});
     result_.findings = std::move(applied.findings);
     result_.passed_through = applied.passed_through;
     forward.runtime = std::move(applied.tensors);
     return forward;
   }
 
-  /// The model's names were those that are there.
-  RuntimeNames names_there() const {
+  RuntimeNames names_of_model() const {
     std::vector<std::string> names;
     for (size_t i = 0; i < names_.size(); ++i) {
       names.push_back(names_[i].value_or(source_.tensors()[i].name));
     }
-    return RuntimeNames::exactly(std::move(names), record_.base_model_prefix);
+    return recorded_names(record_, std::move(names));
   }
 
   ModelConfig recorded_config() const {
@@ -136,6 +137,14 @@ class RecordReader {
 };
 
 }  // namespace
+
+RuntimeNames recorded_names(const Provenance& record, std::vector<std::string> names) {
+  if (!record.model_names) return {};
+  const std::set<std::string_view> unknown(record.model_names->unknown.begin(),
+                                           record.model_names->unknown.end());
+  std::erase_if(names, [&](const std::string& name) { return unknown.contains(name); });
+  return RuntimeNames::exactly(std::move(names), record.model_names->base_model_prefix);
+}
 
 WayBack way_back(const Provenance& record, const Checkpoint& source,
                  std::span<const std::optional<std::string>> names, int threads) {

@@ -10,9 +10,13 @@
 
 #include "weightloom/mapping/apply.h"
 #include "weightloom/mapping/provenance.h"
+#include "weightloom/mapping/runtime_names.h"
 #include "weightloom/safetensors/checkpoint.h"
 
 namespace weightloom {
+
+/// The names of the model, as the rules knew them when the tensors called `names` were made.
+RuntimeNames recorded_names(const Provenance& record, std::vector<std::string> names);
 
 struct WayBack {
   std::vector<NamedLayout> targets;    // the original's tensors; none if there are errors

@@ -45,7 +45,7 @@ Header header_of(const std::vector<MemoryTensor>& tensors, Metadata metadata) {
 MemoryCheckpoint::MemoryCheckpoint(std::unique_ptr<MemoryFiles> files, Checkpoint checkpoint)
     : files_(std::move(files)), checkpoint_(std::move(checkpoint)) {}
 
-MemoryCheckpoint MemoryCheckpoint::make(std::vector<MemoryTensor> tensors, Metadata metadata,
+MemoryCheckpoint MemoryCheckpoint::make(const std::vector<MemoryTensor>& tensors, Metadata metadata,
                                         std::vector<SideText> texts, const Syscalls& others) {
   const PartsByName by_name = parts_of(tensors);
   const Header header = header_of(tensors, std::move(metadata));

@@ -36,7 +36,7 @@ class MemoryCheckpoint {
   /// One file, `model.safetensors`, as the safetensors package would lay it out. The tensors' bytes
   /// are borrowed for as long as the checkpoint is read.
   /// Errors: usage if a name is empty or repeated, or a size disagrees with dtype and shape.
-  static MemoryCheckpoint make(std::vector<MemoryTensor> tensors, Metadata metadata,
+  static MemoryCheckpoint make(const std::vector<MemoryTensor>& tensors, Metadata metadata,
                                std::vector<SideText> texts = {},
                                const Syscalls& others = system_calls());
 

@@ -18,6 +18,7 @@ def add_adapter(
 ) -> Any:
     """See `load_adapter`; a refused adapter leaves the model without it."""
     had_adapters = bool(getattr(model, "_hf_peft_config_loaded", False))
+    before = set(getattr(model, "peft_config", {}))
     try:
         with serving(request):
             info = model.load_adapter(path, adapter_name=name, **kwargs)
@@ -25,7 +26,8 @@ def add_adapter(
         if missing and not request.lenient:
             raise _refusals.incomplete_adapter(path, missing)
     except Exception:
-        _take_off(model, name, had_adapters)
+        if name not in before:
+            _take_off(model, name, had_adapters)
         raise
     return info
 
@@ -72,13 +74,21 @@ def load_weights(
     if was_empty:
         info = model._finalize_model_loading(model, config, info)
     else:
-        _finish(model, path)
+        _finish(model, path, set(info.missing_keys))
     return info
 
 
-def _finish(model: PreTrainedModel, path: str) -> None:
-    """What was there before stays; ties are made again; nothing may be left without values."""
-    model.tie_weights()
+def _finish(model: PreTrainedModel, path: str, missing: set[str]) -> None:
+    """What was there before stays; ties are made again; nothing may be left without values.
+
+    Of a tie the name that was loaded counts; where both were, with different values, they are no
+    longer tied.
+    """
+    ties = getattr(model, "all_tied_weights_keys", None) or {}
+    if any({name, source} - missing for name, source in ties.items()):
+        model.tie_weights(missing_keys=missing, recompute_mapping=False)
+    else:
+        model.tie_weights()
     left = [name for name, p in model.named_parameters() if p.device.type == "meta"]
     if left:
         raise _refusals.without_values(path, left)

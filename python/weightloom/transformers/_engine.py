@@ -14,6 +14,7 @@ import torch
 import weightloom
 from weightloom import _core
 from weightloom._arrays import dtype_name
+from weightloom._errors import refusal
 from weightloom._load import Size, size_in_bytes
 from weightloom._progress import Progress, callback_for
 
@@ -94,11 +95,23 @@ class Run:
         return {**self.quiet(), "progress": callback_for(self.progress, self.what)}
 
 
+def refuse_unlisted(plan: Any) -> None:
+    """A tensor that stands in a shard but not in the index would be left out in silence."""
+    unlisted = [finding for finding in plan.findings if finding.code == "unindexed_tensor"]
+    if unlisted:
+        raise refusal(
+            weightloom.PlanError,
+            unlisted[0].message,
+            "repair the index with 'weightloom repair-index', then load again",
+        )
+
+
 class LoadPlan:
     """What a checkpoint gives a model, planned from headers."""
 
     def __init__(self, plan: Any) -> None:
         plan.raise_if_refused()
+        refuse_unlisted(plan)
         self._plan = plan
         self.fired: list[int] = plan.fired
         self.targets = plan.targets

@@ -107,9 +107,15 @@ def written(folder: Path, layout: Layout) -> Iterator[tuple[Path, list[str]]]:
 
 
 def stale_files(folder: Path, layout: Layout, variant: str | None) -> Iterable[Path]:
-    """Shards of an earlier save that the new one does not write again."""
+    """What an earlier save left that would be read in place of the new files: its shards, its one
+    file or its index, and Weightloom's records of it."""
     stem = modeling_utils._add_variant(SAFE_WEIGHTS_NAME, variant).removesuffix(".safetensors")
     shard = re.compile(rf"{re.escape(stem)}-\d{{5}}-of-\d{{5}}\.safetensors")
     for file in sorted(folder.iterdir()):
         if shard.fullmatch(file.name) and file.name not in layout.files:
             yield file
+    index = layout.index[0] if layout.index else ""
+    single = f"{stem}.safetensors"
+    for name in (single, f"{single}.index.json", "weightloom.json", "weightloom.checksums.json"):
+        if name != index and name not in layout.files and (folder / name).exists():
+            yield folder / name
