@@ -248,7 +248,8 @@ def load(
     KeyboardInterrupt
         At once; nothing is left behind.
     """
-    planned = plan(path, mapping=mapping, dtype=dtype, threads=threads, to=to, **selection)
+    source = opened(path, threads)
+    planned = plan(source, mapping=mapping, dtype=dtype, threads=threads, to=to, **selection)
     tensors, _ = planned.load(
         threads=threads,
         memory_budget=memory_budget,
@@ -257,7 +258,7 @@ def load(
         framework=framework,
     )
     for finding in planned.findings:
-        if finding.code == "unindexed_tensor":
+        if finding.code == "unindexed_tensor" and finding.tensor not in source:
             warnings.warn(finding.message, UnlistedTensorsWarning, stacklevel=2)
     for finding in planned.tied_findings(threads=threads, memory_budget=memory_budget):
         warnings.warn(finding.message, TiedValuesWarning, stacklevel=2)

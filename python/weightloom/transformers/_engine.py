@@ -95,9 +95,13 @@ class Run:
         return {**self.quiet(), "progress": callback_for(self.progress, self.what)}
 
 
-def refuse_unlisted(plan: Any) -> None:
-    """A tensor that stands in a shard but not in the index would be left out in silence."""
-    unlisted = [finding for finding in plan.findings if finding.code == "unindexed_tensor"]
+def refuse_unlisted(plan: Any, source: Source) -> None:
+    """A tensor that stands in a shard but not in the index would be left out in silence.
+
+    Of one that stands in two shards the index says which counts.
+    """
+    listed = set(source.names())
+    unlisted = [f for f in plan.findings if f.code == "unindexed_tensor" and f.tensor not in listed]
     if unlisted:
         raise refusal(
             weightloom.PlanError,
@@ -111,7 +115,6 @@ class LoadPlan:
 
     def __init__(self, plan: Any) -> None:
         plan.raise_if_refused()
-        refuse_unlisted(plan)
         self._plan = plan
         self.fired: list[int] = plan.fired
         self.targets = plan.targets
@@ -166,6 +169,7 @@ def plan_load(
         lenient=True,
         threads=threads or _core.default_threads(),
     )
+    refuse_unlisted(plan, source)
     return LoadPlan(plan)
 
 
@@ -229,5 +233,6 @@ def _record(mapping: str, base_model_prefix: str, threads: int) -> str:
     empty = _core.in_memory([], METADATA, [])
     record = json.loads(_core.plan(empty, mapping=mapping, to="same", threads=threads).record)
     places = range(len(record["mapping"]["transforms"]))
-    facts = {"layout": "runtime", "fired": list(places), "base_model_prefix": base_model_prefix}
+    names = {"base_model_prefix": base_model_prefix, "unknown": [], "edited": 0}
+    facts = {"layout": "runtime", "fired": list(places), "model_names": names}
     return json.dumps({**record, **facts})
