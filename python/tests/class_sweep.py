@@ -371,7 +371,8 @@ def table(outcomes: list[Outcome]) -> str:
         f"Of the {len(outcomes)} classes that Transformers {transformers.__version__} registers a"
         f" mapping for, {len(covered)} are",
         "covered: a tiny model of each is loaded, saved and converted both ways, equal to",
-        "Transformers bit for bit. Written by `python python/tests/class_sweep.py --table docs/model_classes.md`.",
+        "Transformers bit for bit. Written by",
+        "`python python/tests/class_sweep.py --table docs/model_classes.md`.",
         "",
         "| class | model_type | transforms | tensors | covered |",
         "|---|---|---|---|---|",

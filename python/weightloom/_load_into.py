@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -212,7 +213,7 @@ class _Work:
             self._take(name, tensor)
 
     def _can_hold(self, stored: str, wanted: str | None) -> bool:
-        """True for equal dtypes, and, where casts are asked for, those between which values stay."""
+        """True for equal dtypes, and, where casts are asked for, floats of 16 bits or more."""
         return stored == wanted or (self._cast and {stored, wanted} <= set(CASTABLE))
 
     def _note_overlaps(self) -> None:
@@ -220,9 +221,7 @@ class _Work:
         places = sorted(
             (str(t.device), *_extent(t), name) for name, t in self._wanted_by_taken() if t.numel()
         )
-        for (device, _, end, name), (other, begin, _, second) in zip(
-            places, places[1:], strict=False
-        ):
+        for (device, _, end, name), (other, begin, _, second) in itertools.pairwise(places):
             if device == other and begin < end:
                 self.report.error_msgs.append(f"'{name}' and '{second}' share memory in part")
 
