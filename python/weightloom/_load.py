@@ -19,7 +19,7 @@ Size = int | str | None
 Complete = Callable[[str, Any], object]
 Rename = Mapping[str, str] | Iterable[tuple[str, str]] | None
 
-Expect = Mapping[str, Any] | PathLike | Expected | None
+Expect = Mapping[str, Any] | PathLike | Checkpoint | Expected | None
 
 default_registry = Registry()
 """The registry that counts where none is given: the shipped mappings, and what is registered."""
@@ -77,6 +77,8 @@ def expected_of(expect: Expect) -> Expected | None:
     """What a runtime expects, however it was said."""
     if expect is None or isinstance(expect, Expected):
         return expect
+    if isinstance(expect, Checkpoint):
+        return Expected([(name, *_kind_of(expect[name])) for name in expect])
     if not isinstance(expect, Mapping):
         return _core.read_expected(os.fspath(expect))
     return Expected([(name, *_kind_of(wanted)) for name, wanted in expect.items()])
@@ -262,6 +264,13 @@ def load(
             warnings.warn(finding.message, UnlistedTensorsWarning, stacklevel=2)
     for finding in planned.tied_findings(threads=threads, memory_budget=memory_budget):
         warnings.warn(finding.message, TiedValuesWarning, stacklevel=2)
+    for alias, name in (tied or {}).items():
+        if alias not in tensors and name not in tensors:
+            raise refusal(
+                UsageError,
+                f"tied: '{alias}' is to be '{name}', but the checkpoint has neither",
+                "name a tensor that is loaded",
+            )
     for alias, name in (*planned.tied, *(tied or {}).items()):
         if alias not in tensors and name in tensors:
             tensors[alias] = tensors[name]

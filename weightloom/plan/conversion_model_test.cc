@@ -120,6 +120,17 @@ TEST_F(ConversionModelTest, ATieWhoseTensorIsLeftOutIsTold) {
   EXPECT_EQ(made.findings.front().code, "tied_left_out");
 }
 
+TEST_F(ConversionModelTest, WhatTheSelectionLeavesOutIsNeitherMissingNorUnexpected) {
+  write("hub", {"m.e.weight", "x"});
+  Selection part;
+  part.expected = Expected{};
+  part.expected->tensors = {{"m.e.weight", {}, {}}, {"y", {}, {}}};
+  part.exclude = {"x", "y"};
+  const Conversion made = plan("hub", Side::runtime, part);
+  EXPECT_THAT(made.findings, IsEmpty());
+  EXPECT_THAT(sources_of(made.program), ElementsAre(Pair("m.e.weight", "m.e.weight")));
+}
+
 TEST_F(ConversionModelTest, AClassThatNobodyKnowsIsRefused) {
   write("hub", {"e.weight"});
   Selection misspelt;

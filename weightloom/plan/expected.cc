@@ -58,11 +58,23 @@ class ExpectedReader {
     if (!value.is_object()) {
       refuse(fmt::format("{} must be an object with dtype and shape", quote(name)));
     }
+    refuse_unknown_keys(name, value);
     ExpectedTensor tensor;
     tensor.dtype = dtype_of(name, value);
     tensor.shape = shape_of(name, value);
     tensor.name = std::move(name);
     expected_.tensors.push_back(std::move(tensor));
+  }
+
+  /// What plan and inspect print beside dtype and shape is let pass; a misspelt key is not.
+  void refuse_unknown_keys(const std::string& name, simdjson::dom::object value) const {
+    static const std::set<std::string_view> kKnown = {"name",       "dtype", "shape",  "sources",
+                                                      "bytes_read", "file",  "offset", "bytes"};
+    for (const auto [key, unused] : value) {
+      if (!kKnown.contains(key)) {
+        refuse(fmt::format("{} has the unknown key {}", quote(name), quote(key)));
+      }
+    }
   }
 
   std::optional<DType> dtype_of(const std::string& name, element value) const {

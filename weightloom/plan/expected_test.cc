@@ -100,6 +100,7 @@ TEST_F(ExpectedTest, BadFilesAreRefusedNamingTheTensor) {
   EXPECT_THAT(refusal(R"({"a": {"dtype": "bfloat"}})"), HasSubstr("'a': 'dtype' is no dtype"));
   EXPECT_THAT(refusal(R"({"a": {"shape": [-1]}})"), HasSubstr("'a': 'shape' must be"));
   EXPECT_THAT(refusal(R"({"a": {}, "a": {}})"), HasSubstr("'a' stands there twice"));
+  EXPECT_THAT(refusal(R"({"a": {"Shape": [1]}})"), HasSubstr("'a' has the unknown key 'Shape'"));
   EXPECT_THAT(refusal(R"({"targets": [{}]})"), HasSubstr("has no name"));
 }
 

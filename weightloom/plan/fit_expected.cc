@@ -19,12 +19,13 @@ std::string text_of(const std::optional<DType>& dtype, const std::optional<Shape
 
 class Fitting {
  public:
-  Fitting(const Expected& expected, const ModelFacts& model, std::span<const TiedName> tied)
-      : expected_(expected),
+  Fitting(const Selection& selection, const ModelFacts& model, std::span<const TiedName> tied)
+      : selection_(selection),
+        expected_(*selection.expected),
         model_(model),
         may_be_missing_(model.ignore_missing),
         may_be_unexpected_(model.ignore_unexpected) {
-    for (const ExpectedTensor& tensor : expected.tensors) places_.emplace(tensor.name, &tensor);
+    for (const ExpectedTensor& tensor : expected_.tensors) places_.emplace(tensor.name, &tensor);
     for (const TiedName& name : tied) tied_.emplace(name.same_as, name.name);
   }
 
@@ -32,7 +33,7 @@ class Fitting {
     for (NamedLayout& target : targets) take(std::move(target));
     for (const SourceId source : used_) result_.left_out.erase(source);
     for (const ExpectedTensor& tensor : expected_.tensors) {
-      if (!made_.contains(tensor.name)) miss(tensor);
+      if (!made_.contains(tensor.name) && is_selected(selection_, tensor.name)) miss(tensor);
     }
     return std::move(result_);
   }
@@ -42,6 +43,11 @@ class Fitting {
     const auto place = places_.find(target.name);
     const bool is_expected = place != places_.end();
     if (is_expected) made_.insert(target.name);
+    if (!is_selected(selection_, target.name)) {
+      for (const Region& region : target.layout.regions()) used_.insert(region.source);
+      result_.targets.push_back(std::move(target));  // left out when the program is made
+      return;
+    }
     if (!is_expected) {
       refuse_unexpected(target);
     } else if (fits(target, *place->second)) {
@@ -106,6 +112,7 @@ class Fitting {
     result_.findings.push_back({severity, std::move(code), tensor, "", std::move(message)});
   }
 
+  const Selection& selection_;
   const Expected& expected_;
   const ModelFacts& model_;
   NamePatterns may_be_missing_;
@@ -119,9 +126,9 @@ class Fitting {
 
 }  // namespace
 
-Fitted fit_expected(std::vector<NamedLayout> targets, const Expected& expected,
+Fitted fit_expected(std::vector<NamedLayout> targets, const Selection& selection,
                     const ModelFacts& model, std::span<const TiedName> tied) {
-  return Fitting(expected, model, tied).fit(std::move(targets));
+  return Fitting(selection, model, tied).fit(std::move(targets));
 }
 
 std::vector<std::string> expected_names(const Expected& expected) {

@@ -27,7 +27,8 @@ struct Fitted {
 ///               the model's class says that it may be, or `expected` does
 ///   unexpected  a target that no one expects: strict; a report where the class says that it may be
 ///   mismatched  a target of another shape, or of another dtype than `expected` and no cast gives
-Fitted fit_expected(std::vector<NamedLayout> targets, const Expected& expected,
+/// Names that the selection leaves out are neither missing nor unexpected.
+Fitted fit_expected(std::vector<NamedLayout> targets, const Selection& selection,
                     const ModelFacts& model, std::span<const TiedName> tied);
 
 /// The names of what is expected, sorted.

@@ -100,8 +100,7 @@ void Planner::name_after_wanted(std::vector<NamedLayout>& targets) {
 std::vector<NamedLayout> Planner::fit(std::vector<NamedLayout> targets) {
   if (!selection_.expected) return targets;
   const size_t before = targets.size();
-  Fitted fitted =
-      fit_expected(std::move(targets), *selection_.expected, choice_.model, result_.tied);
+  Fitted fitted = fit_expected(std::move(targets), selection_, choice_.model, result_.tied);
   append(result_.findings, std::move(fitted.findings));
   for (const SourceId source : fitted.left_out) {
     left_out_.insert(source_.tensors()[static_cast<size_t>(source)].name);
