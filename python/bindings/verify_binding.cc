@@ -37,30 +37,36 @@ VerifyReport verify_one(const SourcePtr& a, std::optional<int> threads, const Bu
   return watch.run([&] { return verify_readable(a->calls(), a->checkpoint(), watch.options()); });
 }
 
-VerifyReport verify_two(const SourcePtr& a, const SourcePtr& b, const PlanRequest& request,
-                        const RegistryPtr& registry, std::optional<int> threads,
-                        const Budget& memory_budget, nb::object progress) {
+/// Runs `compare(calls, registry, options)` on two checkpoints, watched.
+template <typename Compare>
+auto compare_watched(const SourcePtr& a, const SourcePtr& b, const PlanRequest& request,
+                     const RegistryPtr& registry, Watch& watch, const Compare& compare) {
   MemoryFiles files(calls_of(*a, *b));
   add_given_mapping(files, request);
   const Registry known = registry ? *registry : shipped_registry();  // others may add to it
+  return watch.run([&] { return compare(files.calls(), known, watch.options()); });
+}
+
+VerifyReport verify_two(const SourcePtr& a, const SourcePtr& b, const PlanRequest& request,
+                        const RegistryPtr& registry, std::optional<int> threads,
+                        const Budget& memory_budget, nb::object progress) {
   Watch watch(threads, memory_budget, std::move(progress));
-  return watch.run([&] {
-    return verify_equal(files.calls(), a->checkpoint(), b->checkpoint(), selection_of(request),
-                        known, watch.options());
-  });
+  return compare_watched(a, b, request, registry, watch,
+                         [&](const Syscalls& calls, const Registry& known, const RunOptions& run) {
+                           return verify_equal(calls, a->checkpoint(), b->checkpoint(),
+                                               selection_of(request), known, run);
+                         });
 }
 
 DiffReport diff_two(const SourcePtr& a, const SourcePtr& b, const PlanRequest& request,
                     const RegistryPtr& registry, std::optional<int> threads,
                     const Budget& memory_budget, nb::object progress) {
-  MemoryFiles files(calls_of(*a, *b));
-  add_given_mapping(files, request);
-  const Registry known = registry ? *registry : shipped_registry();  // others may add to it
   Watch watch(threads, memory_budget, std::move(progress));
-  return watch.run([&] {
-    return diff(files.calls(), a->checkpoint(), b->checkpoint(), selection_of(request), known,
-                watch.options());
-  });
+  return compare_watched(a, b, request, registry, watch,
+                         [&](const Syscalls& calls, const Registry& known, const RunOptions& run) {
+                           return diff(calls, a->checkpoint(), b->checkpoint(),
+                                       selection_of(request), known, run);
+                         });
 }
 
 std::optional<std::pair<std::string, Shape>> kind_of(const std::optional<TensorKind>& kind) {
