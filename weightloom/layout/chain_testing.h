@@ -36,6 +36,8 @@ class Chain {
     for (int64_t rank = draw_(5); rank > 0; --rank) shape.push_back(small_size());
     std::tie(layout_, dense_) = leaf(shape);
   }
+  /// Begins with a source of this shape.
+  Chain(Draw& draw, const Shape& shape) : draw_(draw) { std::tie(layout_, dense_) = leaf(shape); }
 
   const Layout& layout() const { return layout_; }
   const Dense& dense() const { return dense_; }
