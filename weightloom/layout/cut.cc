@@ -103,6 +103,7 @@ Interval interval_of(const Cut& cut, int64_t size, int64_t parts, int64_t part) 
       return even_of(size, parts, part);
     case CutRule::ragged:
       return ragged_of(cut, size, parts, part);
+    case CutRule::round_robin:
     case CutRule::table:
       break;
   }
@@ -119,6 +120,8 @@ std::string_view to_string(CutRule rule) noexcept {
       return "balanced";
     case CutRule::even:
       return "even";
+    case CutRule::round_robin:
+      return "round_robin";
     case CutRule::ragged:
       return "ragged";
     case CutRule::table:
@@ -134,6 +137,12 @@ std::vector<Interval> part_of(const Cut& cut, int64_t size, int64_t parts, int64
   if (cut.rule == CutRule::table) return table_of(cut, size, parts, part);
   std::vector<Interval> rows;
   for (const Interval& group : groups_of(cut, size)) {
+    if (cut.rule == CutRule::round_robin) {
+      for (int64_t row = group.begin + part; row < group.end; row += parts) {
+        rows.push_back({row, row + 1});
+      }
+      continue;
+    }
     const Interval piece = interval_of(cut, group.size(), parts, part);
     if (piece.size() > 0) rows.push_back({group.begin + piece.begin, group.begin + piece.end});
   }

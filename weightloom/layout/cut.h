@@ -16,13 +16,14 @@ namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// How the rows of a dim, or of each of its groups, go to the parts.
 enum class CutRule {
-  chunk,     ///< ⌈n/parts⌉ each; the last may be short or empty (torch.chunk, FSDP2, DTensor)
-  balanced,  ///< sizes differ by at most one, the larger first (numpy.array_split)
-  even,      ///< n/parts each; refused where parts does not divide n (Megatron)
-  ragged,    ///< by `units`, in multiples of `granularity` rows (veScale)
-  table,     ///< as `table` says: any stretches in any order, one row perhaps in several parts
+  chunk,        ///< ⌈n/parts⌉ each; the last may be short or empty (torch.chunk, FSDP2, DTensor)
+  balanced,     ///< sizes differ by at most one, the larger first (numpy.array_split)
+  even,         ///< n/parts each; refused where parts does not divide n (Megatron)
+  round_robin,  ///< row i goes to part i mod parts (a placement of experts)
+  ragged,       ///< by `units`, in multiples of `granularity` rows (veScale)
+  table,        ///< as `table` says: any stretches in any order, one row perhaps in several parts
 };
-/// "chunk", "balanced", "even", "ragged", "table".
+/// "chunk", "balanced", "even", "round_robin", "ragged", "table".
 std::string_view to_string(CutRule rule) noexcept;
 
 /// A cut of one dim. Without groups the dim is one group; with groups each is cut by the rule, and

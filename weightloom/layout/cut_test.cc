@@ -71,6 +71,13 @@ TEST(CutTest, RaggedPartsFollowUnitsInWholeBlocks) {
   EXPECT_STREQ(refusal->what(), "a ragged cut: 5 blocks of 2 rows do not divide by 4 units");
 }
 
+TEST(CutTest, RoundRobinDealsRowsOut) {
+  const Cut cut{.rule = CutRule::round_robin};
+  EXPECT_THAT(part_of(cut, 5, 2, 0), ElementsAre(Interval{0, 1}, Interval{2, 3}, Interval{4, 5}));
+  EXPECT_THAT(part_of(cut, 5, 2, 1), ElementsAre(Interval{1, 2}, Interval{3, 4}));
+  EXPECT_THAT(part_of(cut, 1, 2, 1), IsEmpty());
+}
+
 TEST(CutTest, ATableGivesRowsInItsOwnOrder) {
   const Cut cut{.rule = CutRule::table, .table = {{{2, 3}, {0, 1}}, {}, {{0, 2}, {3, 3}}}};
   EXPECT_THAT(part_of(cut, 3, 3, 0), ElementsAre(Interval{2, 3}, Interval{0, 1}));

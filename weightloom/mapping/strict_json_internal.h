@@ -1,5 +1,5 @@
 // JSON as this room reads it: no duplicate keys, no unknown keys, every message with file and
-// place. Private to the room.
+// place. Private to the library.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "weightloom/base/glob.h"
 #include "weightloom/codec/cast.h"
 #include "weightloom/mapping/companions.h"
 #include "weightloom/plan/cast_rules_internal.h"

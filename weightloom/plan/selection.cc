@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <fnmatch.h>
+#include "weightloom/base/glob.h"
 
 namespace weightloom {
 namespace {
@@ -24,10 +24,6 @@ std::string_view to_string(Side side) noexcept {
       return "runtime";
   }
   __builtin_unreachable();
-}
-
-bool glob_matches(const std::string& glob, const std::string& name) {
-  return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
 }
 
 bool is_selected(const Selection& selection, const std::string& name) {

@@ -40,8 +40,6 @@ struct Selection {
   bool is_partial() const noexcept { return !include.empty() || !exclude.empty(); }
 };
 
-/// True if `name` matches the shell glob (`*` matches any run, "/" and "." too).
-bool glob_matches(const std::string& glob, const std::string& name);
 /// True if include and exclude let `name` pass.
 bool is_selected(const Selection& selection, const std::string& name);
 

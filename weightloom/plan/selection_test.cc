@@ -169,16 +169,6 @@ TEST_F(SelectionTest, TheRecordDecidesTheSide) {
   EXPECT_EQ(detect(hub_names, {{"weightloom.json", record("unknown")}}), Side::hub);
 }
 
-TEST_F(SelectionTest, GlobsMatchWholeNamesAcrossDotsAndSlashes) {
-  EXPECT_TRUE(glob_matches("model.*.weight", "model.layers.0.mlp.weight"));
-  EXPECT_TRUE(glob_matches("*", "a/b.c"));
-  EXPECT_TRUE(glob_matches("*.bias", ".bias"));
-  EXPECT_TRUE(glob_matches("a.[01]", "a.1"));
-  EXPECT_TRUE(glob_matches("a.?", "a.7"));
-  EXPECT_FALSE(glob_matches("model", "model.norm"));
-  EXPECT_FALSE(glob_matches("norm", "model.norm"));
-}
-
 TEST_F(SelectionTest, ExcludeWinsOverInclude) {
   Selection selection;
   EXPECT_TRUE(is_selected(selection, "a.b"));

@@ -118,6 +118,7 @@ class CheckpointBuilder {
   void locate_in_folder() {
     result_.folder_ = result_.path_;
     auto choice = choose_files(result_.path_, list_folder(calls_, result_.path_));
+    result_.is_sharded_ = choice.is_sharded;
     if (choice.index.empty()) {
       names_ = std::move(choice.files);
     } else {
@@ -222,7 +223,7 @@ class CheckpointBuilder {
     };
     for (size_t i = 0; i < tensors.size(); ++i) {
       auto first = result_.lookup_.insert(tensors[i].name, static_cast<int32_t>(i), name_at);
-      if (first) note_duplicate(tensors[static_cast<size_t>(*first)], tensors[i]);
+      if (first && !result_.is_sharded_) note_duplicate(tensors[static_cast<size_t>(*first)], tensors[i]);
     }
   }
 

@@ -4,8 +4,11 @@
 // What a folder is: `model.safetensors.index.json`; else the only `*.safetensors.index.json`
 // (several: refused); else `model.safetensors`; else one complete `*-NNNNN-of-NNNNN.safetensors`
 // set (a gap or a second set: refused); else all `*.safetensors`. The index decides which shard
-// holds a name; it is checked both ways against the headers. Files left out are reported. Thread
-// safety: an immutable value.
+// holds a name; it is checked both ways against the headers. Files left out are reported.
+//
+// A folder with `layout.json`, or with files called as PyTorch's distributed checkpoints call them,
+// is a sharded folder: each file holds what one rank has, and a name stands once a rank
+// (rank_files.h; sharding/whole_tensors.h puts them together). Thread safety: an immutable value.
 #pragma once
 
 #include <cstdint>
@@ -82,11 +85,13 @@ class Checkpoint {
   const std::string& folder() const noexcept { return folder_; }
   /// True if path() is one .safetensors file.
   bool is_single_file() const noexcept { return is_single_file_; }
+  /// True for a sharded folder: tensors() are the parts that ranks hold.
+  bool is_sharded() const noexcept { return is_sharded_; }
   /// Sorted by name.
   std::span<const CheckpointFile> files() const noexcept { return files_; }
-  /// Sorted by name, bytewise.
+  /// Sorted by name, bytewise; those of one name by file.
   std::span<const StoredTensor> tensors() const noexcept { return tensors_; }
-  /// Nothing if there is none.
+  /// Nothing if there is none; of several the first.
   const StoredTensor* find(std::string_view name) const noexcept;
   int64_t data_bytes() const noexcept { return data_bytes_; }  ///< of tensors()
   /// Name and text of the index, when one was used.
@@ -104,6 +109,7 @@ class Checkpoint {
   std::string path_;
   std::string folder_;
   bool is_single_file_ = false;
+  bool is_sharded_ = false;
   std::vector<CheckpointFile> files_;
   std::vector<StoredTensor> tensors_;
   NameTable lookup_;  // positions in tensors_

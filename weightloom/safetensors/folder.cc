@@ -9,6 +9,7 @@
 
 #include "weightloom/base/quote.h"
 #include "weightloom/safetensors/folder_internal.h"
+#include "weightloom/safetensors/rank_files.h"
 
 namespace weightloom {
 namespace {
@@ -40,6 +41,17 @@ std::optional<NumberedName> parse_numbered(std::string_view name) {
   auto count = five_digits(tail.substr(10, 5));
   if (!number || !count) return std::nullopt;
   return NumberedName{std::string(name.substr(0, name.size() - kTail)), *number, *count};
+}
+
+/// The files of a sharded folder; none if it is no such folder.
+std::vector<std::string> rank_files(const std::vector<std::string>& names,
+                                    const std::vector<std::string>& weights) {
+  std::vector<std::string> files;
+  const bool has_manifest = std::ranges::find(names, kManifestName) != names.end();
+  std::ranges::copy_if(weights, std::back_inserter(files), [&](const std::string& name) {
+    return has_manifest ? name.starts_with("rank-") : is_dcp_shard_name(name);
+  });
+  return files;
 }
 
 using SetKey = std::pair<std::string, int>;  // prefix, count
@@ -180,17 +192,20 @@ FolderChoice choose_files(const std::string& folder, const std::vector<std::stri
   std::vector<std::string> weights;
   std::copy_if(names.begin(), names.end(), std::back_inserter(indexes), is_safetensors_index_name);
   std::copy_if(names.begin(), names.end(), std::back_inserter(weights), is_safetensors_name);
+  if (auto files = rank_files(names, weights); !files.empty()) {
+    return {"", std::move(files), true};
+  }
   if (std::binary_search(indexes.begin(), indexes.end(), kIndexName)) {
-    return {std::string(kIndexName), {}};
+    return {std::string(kIndexName), {}, false};
   }
   if (indexes.size() > 1) refuse_several_indexes(folder, indexes);
-  if (indexes.size() == 1) return {indexes.front(), {}};
+  if (indexes.size() == 1) return {indexes.front(), {}, false};
   if (weights.empty()) refuse_without_weights(folder, names);
   if (std::binary_search(weights.begin(), weights.end(), kWholeName)) {
-    return {"", {std::string(kWholeName)}};
+    return {"", {std::string(kWholeName)}, false};
   }
   auto set = numbered_set(folder, weights);
-  return {"", set.empty() ? std::move(weights) : std::move(set)};
+  return {"", set.empty() ? std::move(weights) : std::move(set), false};
 }
 
 }  // namespace weightloom

@@ -12,6 +12,7 @@ namespace weightloom {
 struct FolderChoice {
   std::string index;               // the index to use; empty: none
   std::vector<std::string> files;  // without an index: the files to read, sorted
+  bool is_sharded = false;         // one file of each rank: names repeat
 };
 
 bool is_safetensors_name(std::string_view name) noexcept;
