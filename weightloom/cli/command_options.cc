@@ -67,6 +67,16 @@ int parse_threads(const std::string& text) {
   throw Error(ErrorCode::usage, fmt::format("'{}' is no number from 1 to {}", text, kMostThreads));
 }
 
+/// Nothing for all ranks.
+std::optional<int64_t> parse_rank(const std::string& text) {
+  if (text == "all") return std::nullopt;
+  int64_t rank = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, rank);
+  if (error == std::errc() && stop == end && rank >= 0) return rank;
+  throw wrong_word(text, "a rank from 0 on, all");
+}
+
 void add_globs(CLI::App& app, const std::string& flag, std::vector<std::string>& globs,
                const std::string& meaning) {
   // Without extra arguments one flag takes one value, and "[ab]" is a glob, not a list.
@@ -145,6 +155,18 @@ void add_selection_flags(CLI::App& app, Selection& selection) {
             [&selection](const std::string& text) {
               selection.expected = read_expected(system_calls(), text);
             });
+  add_value(app, "--mesh", "AXES",
+            "Spread targets over ranks, outermost axis first: fsdp=4,tp=2\n"
+            "or 'dense: fsdp=8,tp=4; expert: ep=32'; fsdp cuts dim 0, dp\n"
+            "holds replicas, others need placements (default: no ranks)",
+            [&selection](const std::string& text) { selection.meshes = MeshSet::parse(text); });
+  add_value(app, "--placements", "FILE",
+            "How tensors are spread: JSON [{pattern: GLOB, placements:\n"
+            "[{axis, shard: DIM}, ...]}], in carving order, the first\n"
+            "match wins (default: none)",
+            [&selection](const std::string& text) {
+              selection.placements = read_placements(system_calls(), text);
+            });
   app.add_flag("--lenient", selection.lenient,
                "Let pass source tensors that no target uses or expects\n"
                "(default: refuse)");
@@ -167,9 +189,29 @@ void add_output_flags(CLI::App& app, OutputOptions& output) {
   app.add_flag("--resume", output.resume,
                "Go on where a run that was killed stood\n"
                "(default: start afresh)");
+  app.add_flag_callback(
+      "--trust-replicas", [&output] { output.compare_replicas = false; },
+      "Take the first rank's where ranks of a sharded SRC hold the\n"
+      "same part (default: compare them first)");
   app.add_flag("--checksums", output.checksums,
                "Write a digest of each tensor to weightloom.checksums.json,\n"
                "which verify checks (default: none)");
+}
+
+void add_rank_flag(CLI::App& app, RankFlag& flag) {
+  add_value(app, "--rank", "N|all",
+            "Only what this rank of the mesh holds; ranks count from 0\n"
+            "(default: all)",
+            [&flag](const std::string& text) { flag.rank = parse_rank(text); });
+}
+
+Conversion for_rank(Conversion conversion, const RankFlag& flag) {
+  if (!conversion.spread && flag.rank) {
+    throw Error(ErrorCode::usage, "--rank: there are no ranks without a mesh",
+                "give the mesh with --mesh, as in --mesh fsdp=4,tp=2");
+  }
+  if (!flag.rank) return for_all_ranks(std::move(conversion));
+  return for_ranks(std::move(conversion), std::span(&*flag.rank, 1));
 }
 
 void add_run_flags(CLI::App& app, RunFlags& flags) {

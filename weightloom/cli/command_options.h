@@ -21,6 +21,11 @@ struct RunFlags {
   RunOptions run_options(const Syscalls& calls) const;
 };
 
+/// What --rank says; nothing: all ranks.
+struct RankFlag {
+  std::optional<int64_t> rank;
+};
+
 /// --json and --quiet.
 struct PrintFlags {
   bool json = false;
@@ -31,8 +36,13 @@ struct PrintFlags {
 void add_path(CLI::App& app, const std::string& name, std::string& path,
               const std::string& meaning);
 /// --from --to --mapping --architecture --rename --include --exclude --dtype --keep-dtype
-/// --lenient.
+/// --expect --mesh --placements --lenient.
 void add_selection_flags(CLI::App& app, Selection& selection);
+/// --rank.
+void add_rank_flag(CLI::App& app, RankFlag& flag);
+/// The conversion for the rank that was asked for, or for all; as it is without a mesh.
+/// Errors: usage if there is no mesh, or no such rank.
+Conversion for_rank(Conversion conversion, const RankFlag& flag);
 /// --max-shard-size --layout-from --overwrite --resume --checksums.
 void add_output_flags(CLI::App& app, OutputOptions& output);
 /// --memory-budget --threads.

@@ -36,6 +36,8 @@ class ConvertCommand : public Command {
            "  weightloom convert out back --to hub\n"
            "  weightloom convert Mixtral-8x7B bf16 --dtype BF16 --keep-dtype '*.gate.*'\n"
            "  weightloom convert Mixtral-8x7B out --max-shard-size 5GB --memory-budget 512MiB\n"
+           "  weightloom convert Mixtral-8x7B parts --mesh fsdp=8\n"
+           "  weightloom convert parts whole\n"
            "  weightloom convert trained clean --rename '^module\\.=' --checksums";
   }
 
@@ -43,6 +45,7 @@ class ConvertCommand : public Command {
     add_path(app, "SRC", source_, "A folder, a .safetensors file, or a .safetensors.index.json");
     add_path(app, "DST", destination_, "The folder or .safetensors file to write");
     add_selection_flags(app, selection_);
+    add_rank_flag(app, rank_);
     add_output_flags(app, output_);
     app.add_flag("--drop-tied", drop_tied_,
                  "Write tensors that config.json says are tied once, where their\n"
@@ -65,6 +68,7 @@ class ConvertCommand : public Command {
       const RunOptions run = run_.run_options(context.calls);
       conversion = without_equal_ties(context.calls, std::move(conversion), run);
     }
+    conversion = for_rank(std::move(conversion), rank_);
     tell(convert_watched(context, source, conversion), context.out);
     return ExitCode::done;
   }
@@ -113,6 +117,7 @@ class ConvertCommand : public Command {
   std::string source_;
   std::string destination_;
   Selection selection_;
+  RankFlag rank_;
   OutputOptions output_;
   bool drop_tied_ = false;
   RunFlags run_;

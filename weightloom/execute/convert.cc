@@ -15,6 +15,7 @@
 #include "weightloom/execute/hash_sink_internal.h"
 #include "weightloom/execute/output_files_internal.h"
 #include "weightloom/execute/output_folder_internal.h"
+#include "weightloom/execute/replicas.h"
 #include "weightloom/execute/work_folder_internal.h"
 #include "weightloom/plan/compile.h"
 #include "weightloom/plan/cost.h"
@@ -286,8 +287,9 @@ class Converter {
   }
 
   void write_folder() {
-    OutputFolder folder{
-        calls_, source_, conversion_.provenance, layout_, work_, conversion_.dtype, std::nullopt};
+    OutputFolder folder{calls_, source_,           conversion_.provenance, layout_,
+                        work_,  conversion_.dtype, std::nullopt,           std::nullopt};
+    if (conversion_.manifest) folder.manifest = format_manifest(*conversion_.manifest);
     if (output_.checksums) folder.checksums = checksums_text();
     folder.write_beside_tensors();
     folder.refuse_if_unreadable(run_.threads);
@@ -348,11 +350,18 @@ ConvertReport convert(const Syscalls& calls, const Checkpoint& source, const Con
                       bool lenient, const std::string& destination, const OutputOptions& output,
                       const RunOptions& run) {
   if (conversion.is_refused(lenient)) throw refusal_of(conversion.findings, lenient);
+  if (output.checksums && conversion.manifest) {
+    throw Error(ErrorCode::usage, "checksums are of whole tensors, and a sharded folder has parts",
+                "leave --checksums out");
+  }
   if (output.checksums && is_single_file(destination)) {
     throw Error(ErrorCode::usage,
                 fmt::format("{}: is one file, and checksums stand in a file beside the tensors",
                             destination),
                 "give a folder, or leave --checksums out");
+  }
+  if (output.compare_replicas) {
+    refuse_differing_replicas(calls, source, conversion.replicas, run);
   }
   return Converter(calls, source, conversion, destination, output, run).convert();
 }

@@ -35,7 +35,7 @@ struct ConvertReport {
   std::vector<Finding> findings;   ///< the conversion's and the output's reports
 };
 
-/// Errors: plan if the conversion is refused; usage, exists, permission, no_space, io, cancelled.
+/// Errors: plan if the conversion is refused; checkpoint if replicas in a sharded source differ; usage, exists, permission, no_space, io, cancelled.
 /// After any of them DST is as it was, but for an io that the folder above DST could not be made
 /// durable: then DST is the new one. The message says when work is kept for `resume`.
 ConvertReport convert(const Syscalls& calls, const Checkpoint& source, const Conversion& conversion,

@@ -8,6 +8,7 @@
 #include "weightloom/execute/config_dtype_internal.h"
 #include "weightloom/execute/output_folder_internal.h"
 #include "weightloom/execute/side_files_internal.h"
+#include "weightloom/safetensors/rank_files.h"
 
 namespace weightloom {
 namespace {
@@ -29,11 +30,24 @@ bool replaces_source(const OutputFolder& output) {
   return a && b && a->device == b->device && a->inode == b->inode;
 }
 
+/// True if the destination is a sharded folder of the same manifest: other ranks' files stay.
+bool adds_to_destination(const OutputFolder& output) {
+  if (!output.manifest) return false;
+  const std::string path = join_path(output.work.destination(), std::string(kManifestName));
+  return status_of(output.calls, path) && read_whole_file(output.calls, path) == *output.manifest;
+}
+
+std::set<std::string> files_to_replace(const OutputFolder& output) {
+  if (adds_to_destination(output)) {
+    return {std::string(kManifestName), std::string(kProvenanceName), std::string(kChecksumsName)};
+  }
+  return replaced_files(output.calls, output.work.destination(), stands_by_itself(output.layout));
+}
+
 void keep_files_of_destination(const OutputFolder& output, const std::vector<std::string>& copied) {
   const WorkFolder& work = output.work;
   if (!work.destination_exists()) return;
-  std::set<std::string> skip =
-      replaced_files(output.calls, work.destination(), stands_by_itself(output.layout));
+  std::set<std::string> skip = files_to_replace(output);
   skip.insert(copied.begin(), copied.end());
   skip.merge(shard_names(output.layout));
   if (output.layout.index()) skip.insert(output.layout.index()->first);
@@ -75,6 +89,7 @@ void OutputFolder::write_beside_tensors() const {
     }
   }
   if (checksums) write(kChecksumsName, *checksums);
+  if (manifest) write(kManifestName, *manifest);
   write(kProvenanceName, format_provenance(provenance));
   if (layout.index()) write(layout.index()->first, layout.index()->second);
 }

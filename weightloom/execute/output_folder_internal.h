@@ -23,6 +23,7 @@ struct OutputFolder {
   const WorkFolder& work;
   std::optional<DType> dtype;            // that castable tensors were cast to
   std::optional<std::string> checksums;  // text of the checksum file, if there is to be one
+  std::optional<std::string> manifest;   // text of layout.json, if the output is a sharded folder
 
   /// Writes all of it, the index last: that makes a folder a checkpoint. What an earlier run left
   /// there goes first.

@@ -1,6 +1,8 @@
 #include "weightloom/execute/output_layout.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -8,6 +10,8 @@
 #include <fmt/format.h>
 
 #include "weightloom/base/file.h"
+#include "weightloom/safetensors/rank_files.h"
+#include "weightloom/sharding/dcp_parts.h"
 
 namespace weightloom {
 namespace {
@@ -74,6 +78,55 @@ std::optional<ShardLayout> kept_layout(const Checkpoint& source, const Conversio
   return layout && has_sound_names(*layout) ? std::move(layout) : std::nullopt;
 }
 
+/// The first element that each tensor of a rank begins with in the whole, as PyTorch's distributed
+/// checkpoints state it; nothing where a part is no one box.
+std::optional<std::string> dcp_parts_of(const Conversion& conversion, int64_t rank,
+                                        const std::vector<size_t>& targets) {
+  std::vector<DcpPart> parts;
+  for (const size_t i : targets) {
+    const std::string& name = conversion.program.targets()[i].name;
+    const auto& tensors = conversion.manifest->tensors;
+    const auto tensor = std::ranges::lower_bound(tensors, name, {}, &ShardedTensor::name);
+    const auto part =
+        local_part(tensor->sharding, conversion.manifest->meshes, tensor->shape, rank);
+    auto offsets = part ? box_offsets(*part) : std::nullopt;
+    if (!offsets) return std::nullopt;
+    parts.push_back({name, *std::move(offsets)});
+  }
+  return format_dcp_parts(parts);
+}
+
+/// One file for each rank that the program is of.
+ShardLayout layout_by_rank(const Conversion& conversion, std::span<const TensorSpec> specs,
+                           const std::string& destination) {
+  std::map<int64_t, std::vector<size_t>> of_rank;
+  for (const int64_t rank : conversion.made_ranks) of_rank[rank];
+  for (size_t i = 0; i < specs.size(); ++i) of_rank[conversion.ranks[i]].push_back(i);
+  if (is_single_file(destination) && of_rank.size() != 1) {
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("{}: is one file, and {} ranks have one each", destination, of_rank.size()),
+        "give a folder, or one rank with --rank N");
+  }
+  std::vector<FileContent> files;
+  bool all_boxes = true;
+  for (auto& [rank, targets] : of_rank) {
+    const std::string name = is_single_file(destination)
+                                 ? base_name(destination)
+                                 : rank_file_name(rank, conversion.manifest->meshes.size());
+    Metadata metadata = conversion.metadata;
+    const auto parts = dcp_parts_of(conversion, rank, targets);
+    all_boxes = all_boxes && parts;
+    if (parts) metadata.emplace_back(kDcpShardingKey, *parts);
+    files.push_back({name, std::move(targets), std::move(metadata)});
+  }
+  // Who reads only this key would take a file without it for whole tensors.
+  if (!all_boxes) {
+    for (FileContent& file : files) file.metadata = conversion.metadata;
+  }
+  return ShardLayout::by_file(specs, files);
+}
+
 }  // namespace
 
 bool is_single_file(const std::string& destination) {
@@ -84,6 +137,7 @@ ShardLayout output_layout(const Syscalls& calls, const Checkpoint& source,
                           const Conversion& conversion, const std::string& destination,
                           const OutputOptions& output) {
   const std::vector<TensorSpec> specs = specs_of(conversion.program);
+  if (conversion.manifest) return layout_by_rank(conversion, specs, destination);
   if (is_single_file(destination)) {
     return ShardLayout::one_file(specs, base_name(destination), conversion.metadata);
   }

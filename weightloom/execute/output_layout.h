@@ -23,6 +23,7 @@ struct OutputOptions {
   bool overwrite = false;                    ///< DST may exist and is replaced
   bool resume = false;                       ///< continue a killed run
   bool checksums = false;                    ///< write a digest of each tensor beside them
+  bool compare_replicas = true;              ///< of a sharded source, before anything is written
 };
 
 /// True if the destination is one file: its name ends in ".safetensors".

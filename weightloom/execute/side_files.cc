@@ -12,6 +12,7 @@
 #include "weightloom/execute/checksums.h"
 #include "weightloom/execute/side_files_internal.h"
 #include "weightloom/mapping/provenance.h"
+#include "weightloom/safetensors/rank_files.h"
 
 namespace weightloom {
 namespace {
@@ -28,7 +29,7 @@ bool is_weights(std::string_view name) {
 
 bool is_side_file(std::string_view name) {
   return !is_weights(name) && !name.ends_with(kIndexSuffix) && !name.ends_with(".bin.index.json") &&
-         name != kProvenanceName && name != kChecksumsName;
+         name != kProvenanceName && name != kChecksumsName && name != kManifestName;
 }
 
 bool all_digits(std::string_view text) {
@@ -143,7 +144,7 @@ std::optional<Finding> not_copied_from(const Syscalls& calls, const Checkpoint& 
 std::set<std::string> replaced_files(const Syscalls& calls, const std::string& folder,
                                      bool stands_by_itself) {
   std::set<std::string> replaced{std::string(kWholeName), std::string(kProvenanceName),
-                                 std::string(kChecksumsName)};
+                                 std::string(kChecksumsName), std::string(kManifestName)};
   const OldWeights old = old_weights(calls, folder);
   for (const std::string& index : old.indexes) {
     replaced.insert(index);

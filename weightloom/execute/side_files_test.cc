@@ -81,23 +81,25 @@ TEST_F(SideFilesTest, ALinkToNothingIsLeftBehind) {
 }
 
 TEST_F(SideFilesTest, ReplacedAreTheWholeFileTheRecordAndChecksumsEvenIfAbsent) {
-  EXPECT_THAT(replaced({}),
-              ElementsAre("model.safetensors", "weightloom.checksums.json", "weightloom.json"));
+  EXPECT_THAT(replaced({}), ElementsAre("layout.json", "model.safetensors",
+                                        "weightloom.checksums.json", "weightloom.json"));
   EXPECT_THAT(replaced({{"notes", ""}, {"x.bin", ""}}),
-              ElementsAre("model.safetensors", "weightloom.checksums.json", "weightloom.json"));
+              ElementsAre("layout.json", "model.safetensors", "weightloom.checksums.json",
+                          "weightloom.json"));
 }
 
 TEST_F(SideFilesTest, ReplacedAreIndexesAndTheShardsTheyName) {
-  EXPECT_THAT(replaced({{"m.safetensors.index.json",
-                         R"({"weight_map": {"a": "s/1.safetensors", "b": "2.safetensors"}})"},
-                        {"3.safetensors", ""}}),
-              ElementsAre("2.safetensors", "m.safetensors.index.json", "model.safetensors",
-                          "s/1.safetensors", "weightloom.checksums.json", "weightloom.json"));
+  EXPECT_THAT(
+      replaced({{"m.safetensors.index.json",
+                 R"({"weight_map": {"a": "s/1.safetensors", "b": "2.safetensors"}})"},
+                {"3.safetensors", ""}}),
+      ElementsAre("2.safetensors", "layout.json", "m.safetensors.index.json", "model.safetensors",
+                  "s/1.safetensors", "weightloom.checksums.json", "weightloom.json"));
 }
 
 TEST_F(SideFilesTest, ReplacedIsABrokenIndexWithoutItsShards) {
   EXPECT_THAT(replaced({{"model.safetensors.index.json", "broken"}, {"1.safetensors", ""}}),
-              ElementsAre("model.safetensors", "model.safetensors.index.json",
+              ElementsAre("layout.json", "model.safetensors", "model.safetensors.index.json",
                           "weightloom.checksums.json", "weightloom.json"));
 }
 
@@ -111,22 +113,23 @@ TEST_F(SideFilesTest, AnIndexThatCannotBeReadIsAnError) {
 
 TEST_F(SideFilesTest, ReplacedIsANumberedSetThatIsTheCheckpoint) {
   EXPECT_THAT(replaced({{"a-00001-of-00002.safetensors", ""}, {"b.safetensors", ""}}),
-              ElementsAre("a-00001-of-00002.safetensors", "model.safetensors",
+              ElementsAre("a-00001-of-00002.safetensors", "layout.json", "model.safetensors",
                           "weightloom.checksums.json", "weightloom.json"));
   EXPECT_THAT(replaced({{"a-00001-of-00002.safetensors", ""}, {"model.safetensors", ""}}),
-              ElementsAre("model.safetensors", "weightloom.checksums.json", "weightloom.json"));
+              ElementsAre("layout.json", "model.safetensors", "weightloom.checksums.json",
+                          "weightloom.json"));
 }
 
 TEST_F(SideFilesTest, ReplacedAreAllWeightsWhereTheyAreTheCheckpoint) {
   EXPECT_THAT(replaced({{"a.safetensors", ""}, {"b.safetensors", ""}, {"x.bin", ""}}),
-              ElementsAre("a.safetensors", "b.safetensors", "model.safetensors",
+              ElementsAre("a.safetensors", "b.safetensors", "layout.json", "model.safetensors",
                           "weightloom.checksums.json", "weightloom.json"));
 }
 
 TEST_F(SideFilesTest, ReplacedAreAllWeightsThatWouldBeTakenForPartsOfTheNew) {
   EXPECT_THAT(replaced({{"model.safetensors", ""}, {"loose.safetensors", ""}}, false),
-              ElementsAre("loose.safetensors", "model.safetensors", "weightloom.checksums.json",
-                          "weightloom.json"));
+              ElementsAre("layout.json", "loose.safetensors", "model.safetensors",
+                          "weightloom.checksums.json", "weightloom.json"));
 }
 
 TEST_F(SideFilesTest, CopyingKeepsEveryByteUnderShortTransfers) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <memory>
-#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -13,9 +11,9 @@
 #include "weightloom/base/file.h"
 #include "weightloom/execute/cast_findings.h"
 #include "weightloom/execute/checksums.h"
+#include "weightloom/execute/compare_sink_internal.h"
 #include "weightloom/execute/comparison_internal.h"
 #include "weightloom/execute/hash_sink_internal.h"
-#include "weightloom/execute/source_files_internal.h"
 #include "weightloom/plan/compile.h"
 #include "weightloom/plan/conversion.h"
 
@@ -27,53 +25,6 @@ class NullSink : public TileSink {
  public:
   std::span<std::byte> memory_for(const Tile&) override { return {}; }
   void deliver(size_t, const Tile&, std::span<const std::byte>) override {}
-};
-
-/// Compares each tile with the same bytes of checkpoint A.
-class CompareSink : public TileSink {
- public:
-  /// `stored[i]`: the tensor of A that target i must equal.
-  CompareSink(const Syscalls& calls, const Checkpoint& a, std::vector<const StoredTensor*> stored)
-      : files_(files_of(a)), open_(calls, files_), stored_(std::move(stored)) {}
-
-  std::span<std::byte> memory_for(const Tile&) override { return {}; }
-
-  void deliver(size_t, const Tile& tile, std::span<const std::byte> bytes) override {
-    for (const Piece& piece : tile.pieces) {
-      const auto size = static_cast<size_t>(piece.end_bytes - piece.begin_bytes);
-      compare(piece, bytes.subspan(static_cast<size_t>(piece.at_bytes), size));
-    }
-  }
-
-  /// First differing byte by target.
-  const std::map<int32_t, int64_t>& first_differences() const { return differences_; }
-
- private:
-  void compare(const Piece& piece, std::span<const std::byte> made) {
-    constexpr size_t kChunkBytes = size_t{1} << 18;
-    const StoredTensor& tensor = *stored_[static_cast<size_t>(piece.target)];
-    const auto chunk = std::make_unique_for_overwrite<std::byte[]>(kChunkBytes);
-    for (size_t at = 0; at < made.size(); at += kChunkBytes) {
-      const std::span theirs(chunk.get(), std::min(kChunkBytes, made.size() - at));
-      const int64_t offset = piece.begin_bytes + static_cast<int64_t>(at);
-      open_.get(tensor.file).read_at(theirs, tensor.offset_bytes + offset);
-      const auto [mine, other] = std::mismatch(theirs.begin(), theirs.end(),
-                                               made.begin() + static_cast<std::ptrdiff_t>(at));
-      if (mine != theirs.end()) return note(piece.target, offset + (mine - theirs.begin()));
-    }
-  }
-
-  void note(int32_t target, int64_t byte) {
-    const std::lock_guard lock(mutex_);
-    const auto [found, is_new] = differences_.emplace(target, byte);
-    if (!is_new) found->second = std::min(found->second, byte);
-  }
-
-  std::vector<ProgramFile> files_;
-  SourceFiles open_;
-  std::vector<const StoredTensor*> stored_;
-  std::mutex mutex_;
-  std::map<int32_t, int64_t> differences_;
 };
 
 /// A comparison of B, brought to A's layout, with A.

@@ -1,6 +1,7 @@
 #include "weightloom/plan/compile.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "weightloom/codec/cast.h"
+#include "weightloom/layout/compose.h"
 #include "weightloom/layout/coverage.h"
 #include "weightloom/plan/lower_internal.h"
 
@@ -51,10 +53,11 @@ Region whole_of(const Shape& shape) {
 class Compiler {
  public:
   Compiler(std::vector<ProgramFile> files, std::vector<ProgramSource> sources,
-           const MayCast& may_cast)
+           const MayCast& may_cast, std::optional<Storage> storage)
       : files_(std::move(files)),
         sources_(std::move(sources)),
         may_cast_(may_cast),
+        storage_(std::move(storage)),
         readers_(sources_.size()) {}
 
   void add(NamedLayout target) {
@@ -69,7 +72,8 @@ class Compiler {
 
   Compiled finish() {
     for (size_t i = 0; i < sources_.size(); ++i) check_source(i);
-    return {CopyProgram(std::move(files_), std::move(sources_), std::move(targets_)),
+    auto& stored = storage_ ? storage_->parts : sources_;
+    return {CopyProgram(std::move(files_), std::move(stored), std::move(targets_)),
             std::move(findings_)};
   }
 
@@ -119,13 +123,17 @@ class Compiler {
            may_cast_(target.name);
   }
 
-  DType source_dtype(SourceId source) const { return sources_[static_cast<size_t>(source)].dtype; }
+  /// Of a source of the program: a part, where sources are stored in parts.
+  DType source_dtype(SourceId source) const {
+    return (storage_ ? storage_->parts : sources_)[static_cast<size_t>(source)].dtype;
+  }
 
   void emit(NamedLayout target) {
     ProgramTarget result;
     result.shape = target.layout.shape();
     result.dtype = target.dtype;
     const auto size = checked_bytes(result.dtype, result.shape);
+    if (storage_) target.layout = compose(target.layout, storage_->wholes);
     Lowered lowered = lower_to_bytes(std::move(target.layout), target.dtype,
                                      [this](SourceId source) { return source_dtype(source); });
     if (!size) {
@@ -139,19 +147,11 @@ class Compiler {
     result.name = std::move(target.name);
     result.size_bytes = *size;
     result.regions = std::move(lowered.regions);
-    result.disjoint_hulls = hulls_disjoint(result.regions);
+    result.disjoint_hulls = hulls_are_disjoint(result.regions);
     result.has_casts = std::ranges::any_of(result.regions, [&](const Region& region) {
       return !region.is_pad() && source_dtype(region.source) != result.dtype;
     });
     targets_.push_back(std::move(result));
-  }
-
-  static bool hulls_disjoint(const std::vector<Region>& regions) {
-    for (size_t i = 1; i < regions.size(); ++i) {
-      const Region& before = regions[i - 1];
-      if (before.target_offset + target_span(before) >= regions[i].target_offset) return false;
-    }
-    return true;
   }
 
   void check_source(size_t i) {
@@ -175,6 +175,7 @@ class Compiler {
   std::vector<ProgramFile> files_;
   std::vector<ProgramSource> sources_;
   const MayCast& may_cast_;
+  std::optional<Storage> storage_;
   std::vector<Readers> readers_;  // of each source
   std::unordered_set<std::string> names_;
   std::vector<ProgramTarget> targets_;
@@ -184,8 +185,9 @@ class Compiler {
 }  // namespace
 
 Compiled compile(std::vector<ProgramFile> files, std::vector<ProgramSource> sources,
-                 std::vector<NamedLayout> targets, const MayCast& may_cast) {
-  Compiler compiler(std::move(files), std::move(sources), may_cast);
+                 std::vector<NamedLayout> targets, const MayCast& may_cast,
+                 std::optional<Storage> storage) {
+  Compiler compiler(std::move(files), std::move(sources), may_cast, std::move(storage));
   for (NamedLayout& target : targets) compiler.add(std::move(target));
   return compiler.finish();
 }
@@ -195,8 +197,7 @@ CopyProgram select_targets(const CopyProgram& program, const std::vector<bool>& 
   for (size_t i = 0; i < keep.size(); ++i) {
     if (keep[i]) kept.push_back(program.targets()[i]);
   }
-  return CopyProgram({program.files().begin(), program.files().end()},
-                     {program.sources().begin(), program.sources().end()}, std::move(kept));
+  return program.with_targets(std::move(kept));
 }
 
 bool is_refusal(const Finding& finding, bool lenient) noexcept {

@@ -55,6 +55,8 @@ bool has_errors(const std::vector<Finding>& findings) {
 }
 
 Conversion Planner::plan() && {
+  whole_ = whole_tensors(calls_, source_);
+  append(result_.findings, std::move(whole_.findings));
   choose_rules();
   rename_sources();
   resolve_sides();
@@ -65,6 +67,7 @@ Conversion Planner::plan() && {
   targets = fit(std::move(targets));
   compile_targets(std::move(targets));
   record();
+  spread();
   return std::move(result_);
 }
 
@@ -74,7 +77,8 @@ void Planner::choose_rules() {
     facts_.architecture = selection_.architecture;
     refuse_unknown_class(registry_, selection_.architecture);
   }
-  result_.findings.assign(source_.findings().begin(), source_.findings().end());
+  result_.findings.insert(result_.findings.end(), source_.findings().begin(),
+                          source_.findings().end());
   choice_ = choose_mapping(calls_, source_, facts_, selection_.mapping, registry_,
                            selection_.to.has_value());
   append(result_.findings, choice_.findings);
@@ -88,7 +92,8 @@ void Planner::choose_rules() {
 }
 
 void Planner::rename_sources() {
-  const std::vector<std::string_view> names = names_of(source_);
+  std::vector<std::string_view> names;
+  for (const NamedLayout& tensor : whole_.tensors) names.push_back(tensor.name);
   RenamedNames renamed = apply_renames(selection_.renames, names, threads_);
   append(result_.findings, std::move(renamed.findings));
   names_ = std::move(renamed.names);
@@ -101,9 +106,10 @@ std::vector<NamedLayout> Planner::leaves() const {
   std::vector<NamedLayout> leaves;
   leaves.reserve(names_.size());
   for (size_t i = 0; i < names_.size(); ++i) {
-    const StoredTensor& tensor = source_.tensors()[i];
+    const NamedLayout& tensor = whole_.tensors[i];
     if (!names_[i]) continue;
-    leaves.push_back({*names_[i], tensor.dtype, identity(static_cast<SourceId>(i), tensor.shape)});
+    leaves.push_back(
+        {*names_[i], tensor.dtype, identity(static_cast<SourceId>(i), tensor.layout.shape())});
   }
   return leaves;
 }
@@ -144,7 +150,7 @@ void Planner::resolve_sides() {
 
 std::vector<NamedLayout> Planner::make_targets() {
   if (!converts()) {
-    result_.passed_through = static_cast<int64_t>(source_.tensors().size()) - result_.renamed;
+    result_.passed_through = static_cast<int64_t>(whole_.tensors.size()) - result_.renamed;
     return leaves();
   }
   if (result_.to == Side::runtime) {
@@ -251,7 +257,7 @@ void Planner::prove_round_trip(const Mapping& mapping, const std::vector<NamedLa
 
 /// The files as they were.
 std::vector<NamedLayout> Planner::go_back_by_record() {
-  WayBack back = way_back(*facts_.record, source_, names_, threads_);
+  WayBack back = way_back(*facts_.record, whole_.tensors, names_, threads_);
   append(result_.findings, std::move(back.findings));
   result_.passed_through = back.passed_through;
   recorded_dtypes_ = std::move(back.original_dtypes);

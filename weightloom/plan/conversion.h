@@ -1,7 +1,9 @@
 // From a checkpoint and a selection to a program: the whole front end in one call.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,8 +14,11 @@
 #include "weightloom/mapping/tied_weights.h"
 #include "weightloom/plan/mapping_choice.h"
 #include "weightloom/plan/program.h"
+#include "weightloom/plan/rank_programs.h"
 #include "weightloom/plan/selection.h"
 #include "weightloom/safetensors/checkpoint.h"
+#include "weightloom/sharding/layout_manifest.h"
+#include "weightloom/sharding/whole_tensors.h"
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
@@ -42,6 +47,17 @@ struct Conversion {
   std::optional<std::pair<std::string, std::string>> original_index;
   /// What the caller wants of castable dtypes; config.json is to say so.
   std::optional<DType> dtype;
+  /// How the targets are spread over ranks, where a mesh was given; one sharding per target of the
+  /// whole program.
+  std::optional<Spread> spread;
+  /// After for_ranks: per target of the program the rank that holds it; else empty.
+  std::vector<int64_t> ranks;
+  std::vector<int64_t> made_ranks;  ///< after for_ranks: the ranks asked for, ascending
+  /// After for_ranks: what the sharded output holds.
+  std::optional<LayoutManifest> manifest;
+  /// Parts of a sharded source that are not read, because another rank's is the same: the values
+  /// tell whether they are (execute/replicas.h).
+  std::vector<Replica> replicas;
   /// What each tensor of the source is called in an output that holds exactly these, in the layout
   /// they are in: such an output keeps the source's files. Else empty.
   std::vector<std::string> kept_names;
@@ -55,6 +71,13 @@ struct Conversion {
 /// Errors: mapping, usage (the direction cannot be told: names --from), format.
 Conversion plan_conversion(const Syscalls& calls, const Checkpoint& source,
                            const Selection& selection, const Registry& registry, int threads = 1);
+
+/// The conversion whose program makes what these ranks hold of the targets; without a spread, the
+/// conversion as it is.
+/// Errors: usage if a rank is not in the mesh.
+Conversion for_ranks(Conversion conversion, std::span<const int64_t> ranks);
+/// As for_ranks, of every rank.
+Conversion for_all_ranks(Conversion conversion);
 
 /// The Error that a refused conversion ends with: first finding, count of the others, next step.
 Error refusal_of(const std::vector<Finding>& findings, bool lenient);

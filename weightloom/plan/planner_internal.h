@@ -10,6 +10,7 @@
 #include "weightloom/plan/compile.h"
 #include "weightloom/plan/conversion.h"
 #include "weightloom/plan/mapping_choice.h"
+#include "weightloom/sharding/whole_tensors.h"
 
 namespace weightloom {
 
@@ -65,7 +66,10 @@ class Planner {
   void select(CopyProgram program);
   void keep_ties_of_targets();
   std::vector<ProgramFile> program_files() const;
-  std::vector<ProgramSource> program_sources() const;
+  std::vector<ProgramSource> stored_sources() const;
+  std::vector<ProgramSource> whole_sources() const;
+  std::vector<Layout> whole_layouts() const;
+  void spread();
 
   // planner_record.cc: what the output is to say of itself
   void record();
@@ -83,6 +87,7 @@ class Planner {
   const Selection& selection_;
   const Registry& registry_;
   const int threads_;
+  WholeTensors whole_;  // of the source
   SideFacts facts_;
   MappingChoice choice_;
   Mapping rules_;                                  // what leads to the runtime side

@@ -67,7 +67,7 @@ void Planner::record_cast() {
 }
 
 void Planner::keep_names() {
-  if (has_errors(result_.findings)) return;
+  if (has_errors(result_.findings) || source_.is_sharded()) return;
   for (const auto& name : names_) result_.kept_names.push_back(*name);
 }
 
@@ -88,7 +88,7 @@ bool Planner::record_renames() {
 /// True if `mapping` makes of the source's own names what the program makes, of the same sources.
 bool Planner::leads_to_targets(const Mapping& mapping, const RuntimeNames& runtime) const {
   std::vector<NamedLayout> originals = leaves();
-  for (size_t i = 0; i < originals.size(); ++i) originals[i].name = source_.tensors()[i].name;
+  for (size_t i = 0; i < originals.size(); ++i) originals[i].name = whole_.tensors[i].name;
   const MappingResult applied =
       apply_mapping(mapping, std::move(originals), config(), apply_options(runtime));
   if (has_errors(applied.findings)) return false;
@@ -109,6 +109,7 @@ RuntimeNames Planner::names_of_record() const {
 
 /// The source's headers and index, verbatim, when its files hold exactly the tensors converted.
 void Planner::keep_originals() {
+  if (source_.is_sharded()) return;
   size_t tensors = 0;
   for (const CheckpointFile& file : source_.files()) tensors += file.header.tensors().size();
   if (tensors != source_.tensors().size() || has_errors(result_.findings)) return;

@@ -103,7 +103,7 @@ std::vector<NamedLayout> Planner::fit(std::vector<NamedLayout> targets) {
   Fitted fitted = fit_expected(std::move(targets), selection_, choice_.model, result_.tied);
   append(result_.findings, std::move(fitted.findings));
   for (const SourceId source : fitted.left_out) {
-    left_out_.insert(source_.tensors()[static_cast<size_t>(source)].name);
+    left_out_.insert(whole_.tensors[static_cast<size_t>(source)].name);
   }
   changed_by_expectation_ = changed_by_expectation_ || fitted.targets.size() != before;
   return std::move(fitted.targets);
@@ -113,7 +113,11 @@ std::vector<NamedLayout> Planner::fit(std::vector<NamedLayout> targets) {
 void Planner::compile_targets(std::vector<NamedLayout> targets) {
   const bool is_sound = !has_errors(result_.findings);
   std::ranges::sort(targets, {}, &NamedLayout::name);
-  Compiled compiled = compile(program_files(), program_sources(), std::move(targets), may_cast());
+  std::vector<ProgramSource> sources = source_.is_sharded() ? whole_sources() : stored_sources();
+  std::optional<Storage> storage;
+  if (source_.is_sharded()) storage = Storage{stored_sources(), whole_layouts()};
+  Compiled compiled = compile(program_files(), std::move(sources), std::move(targets), may_cast(),
+                              std::move(storage));
   for (Finding& finding : compiled.findings) {
     if (finding.code == "source_not_used" && (!is_sound || is_known_to_be_left_out(finding))) {
       continue;
@@ -185,7 +189,22 @@ std::vector<ProgramFile> Planner::program_files() const {
   return files;
 }
 
-std::vector<ProgramSource> Planner::program_sources() const {
+/// The whole tensors of a sharded folder, which stand in no file as they are.
+std::vector<ProgramSource> Planner::whole_sources() const {
+  std::vector<ProgramSource> sources;
+  for (const NamedLayout& tensor : whole_.tensors) {
+    sources.push_back({tensor.name, tensor.dtype, tensor.layout.shape()});
+  }
+  return sources;
+}
+
+std::vector<Layout> Planner::whole_layouts() const {
+  std::vector<Layout> layouts;
+  for (const NamedLayout& tensor : whole_.tensors) layouts.push_back(tensor.layout);
+  return layouts;
+}
+
+std::vector<ProgramSource> Planner::stored_sources() const {
   std::vector<ProgramSource> sources;
   sources.reserve(source_.tensors().size());
   for (const StoredTensor& tensor : source_.tensors()) {

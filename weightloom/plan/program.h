@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,7 +55,13 @@ struct ProgramTarget {
   bool disjoint_hulls = true;
   /// Some region casts: the target is cut between elements only.
   bool has_casts = false;
+  /// Targets of one family (same number) are parts of one tensor that have the same rows of it, so
+  /// that equal fractions of them read the same stretch of the sources; -1: of none.
+  int32_t family = -1;
 };
+
+/// True if no region begins before the one before it has ended.
+bool hulls_are_disjoint(std::span<const Region> regions) noexcept;
 
 /// What one point of a region is: a byte, copied, or an element, cast `from` a dtype `to` another.
 struct RegionType {
@@ -72,17 +79,19 @@ struct RegionType {
 /// The compiled form of a conversion; see the top of this file.
 class CopyProgram {
  public:
-  CopyProgram() = default;
+  CopyProgram() : CopyProgram({}, {}, {}) {}
   /// Used by compile(); see there for what holds.
   CopyProgram(std::vector<ProgramFile> files, std::vector<ProgramSource> sources,
               std::vector<ProgramTarget> targets);
 
   /// Those that sources stand in.
-  std::span<const ProgramFile> files() const noexcept { return files_; }
+  std::span<const ProgramFile> files() const noexcept { return inputs_->files; }
   /// Tensors that regions read, by their place here.
-  std::span<const ProgramSource> sources() const noexcept { return sources_; }
+  std::span<const ProgramSource> sources() const noexcept { return inputs_->sources; }
   /// What is made, in the order that compile() was given.
   std::span<const ProgramTarget> targets() const noexcept { return targets_; }
+  /// A program of other targets over the same sources, which are shared, not copied.
+  CopyProgram with_targets(std::vector<ProgramTarget> targets) const;
   /// What the points of one of a target's regions are.
   RegionType type_of(const ProgramTarget& target, const Region& region) const noexcept;
   /// Sum over the targets.
@@ -91,8 +100,13 @@ class CopyProgram {
   int64_t region_count() const noexcept { return region_count_; }
 
  private:
-  std::vector<ProgramFile> files_;
-  std::vector<ProgramSource> sources_;
+  struct Inputs {
+    std::vector<ProgramFile> files;
+    std::vector<ProgramSource> sources;
+  };
+  CopyProgram(std::shared_ptr<const Inputs> inputs, std::vector<ProgramTarget> targets);
+
+  std::shared_ptr<const Inputs> inputs_;
   std::vector<ProgramTarget> targets_;
   int64_t target_bytes_ = 0;
   int64_t region_count_ = 0;

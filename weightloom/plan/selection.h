@@ -11,6 +11,7 @@
 #include "weightloom/base/export.h"
 #include "weightloom/plan/expected.h"
 #include "weightloom/plan/renames.h"
+#include "weightloom/sharding/placements.h"
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
@@ -27,14 +28,16 @@ struct Selection {
   /// auto, none, a name, a path that ends in .json, or a folder of such files, which go before the
   /// shipped ones
   std::string mapping = "auto";
-  std::string architecture;             ///< the class that is to hold the model; "": config.json's
-  std::vector<Rename> renames;          ///< run on the source's names, before the mapping
-  std::vector<std::string> include;     ///< globs over target names; none: all
-  std::vector<std::string> exclude;     ///< wins over include
-  std::optional<Expected> expected;     ///< what the runtime has places for
-  bool lenient = false;                 ///< let pass source tensors that no target uses
-  std::optional<DType> dtype;           ///< what targets of castable dtypes become; nothing: kept
-  std::vector<std::string> keep_dtype;  ///< globs over target names that `dtype` does not touch
+  std::string architecture;          ///< the class that is to hold the model; "": config.json's
+  std::vector<Rename> renames;       ///< run on the source's names, before the mapping
+  std::vector<std::string> include;  ///< globs over target names; none: all
+  std::vector<std::string> exclude;  ///< wins over include
+  std::optional<Expected> expected;  ///< what the runtime has places for
+  bool lenient = false;              ///< let pass source tensors that no target uses
+  std::optional<DType> dtype;        ///< what targets of castable dtypes become; nothing: kept
+  std::optional<MeshSet> meshes;  ///< the ranks that targets are spread over; nothing: not spread
+  std::vector<PlacementRule> placements;  ///< how; the first that matches a target's name wins
+  std::vector<std::string> keep_dtype;    ///< globs over target names that `dtype` does not touch
 
   /// True if include or exclude may leave targets out.
   bool is_partial() const noexcept { return !include.empty() || !exclude.empty(); }

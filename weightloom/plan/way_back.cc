@@ -11,6 +11,7 @@
 #include "weightloom/layout/relation.h"
 #include "weightloom/plan/cast_rules_internal.h"
 #include "weightloom/plan/way_back_internal.h"
+#include "weightloom/safetensors/header.h"
 
 namespace weightloom {
 namespace {
@@ -23,9 +24,9 @@ struct RecordedForward {
 
 class RecordReader {
  public:
-  RecordReader(const Provenance& record, const Checkpoint& source,
+  RecordReader(const Provenance& record, std::span<const NamedLayout> tensors,
                std::span<const std::optional<std::string>> names, int threads)
-      : record_(record), source_(source), names_(names), threads_(threads) {}
+      : record_(record), tensors_(tensors), names_(names), threads_(threads) {}
 
   WayBack read() && {
     RecordedForward forward = recorded_forward();
@@ -49,7 +50,7 @@ class RecordReader {
   std::optional<DType> dtype_today(const Layout& layout) const {
     for (const Region& region : layout.regions()) {
       if (region.is_pad()) continue;
-      return source_.tensors()[static_cast<size_t>(region.source)].dtype;
+      return tensors_[static_cast<size_t>(region.source)].dtype;
     }
     return std::nullopt;
   }
@@ -75,7 +76,7 @@ class RecordReader {
   RuntimeNames names_of_model() const {
     std::vector<std::string> names;
     for (size_t i = 0; i < names_.size(); ++i) {
-      names.push_back(names_[i].value_or(source_.tensors()[i].name));
+      names.push_back(names_[i].value_or(tensors_[i].name));
     }
     return recorded_names(record_, std::move(names));
   }
@@ -94,7 +95,7 @@ class RecordReader {
     for (const NamedLayout& hub : forward.hub) relation.sources.push_back(hub.layout.shape());
     relation.drops.resize(relation.sources.size());
     for (size_t i = 0; i < names_.size(); ++i) {
-      const StoredTensor& tensor = source_.tensors()[i];
+      const NamedLayout& tensor = tensors_[i];
       const std::string& name = names_[i].value_or(tensor.name);
       const auto found = recorded.find(name);
       if (found == recorded.end()) {
@@ -115,14 +116,14 @@ class RecordReader {
     return relation;
   }
 
-  void check_against_record(const StoredTensor& tensor, const NamedLayout& recorded,
+  void check_against_record(const NamedLayout& tensor, const NamedLayout& recorded,
                             Casting& casting) {
     const DType dtype = casting.dtype_of(recorded);
-    if (tensor.shape == recorded.layout.shape() && tensor.dtype == dtype) return;
+    if (tensor.layout.shape() == recorded.layout.shape() && tensor.dtype == dtype) return;
     add_error("shape_mismatch", tensor.name,
               fmt::format("tensor '{}' is {} {}, but {} says {} {}", tensor.name,
-                          to_string(tensor.dtype), to_string(tensor.shape), kProvenanceName,
-                          to_string(dtype), to_string(recorded.layout.shape())));
+                          to_string(tensor.dtype), to_string(tensor.layout.shape()),
+                          kProvenanceName, to_string(dtype), to_string(recorded.layout.shape())));
   }
 
   void add_error(std::string code, const std::string& tensor, std::string message) {
@@ -130,7 +131,7 @@ class RecordReader {
   }
 
   const Provenance& record_;
-  const Checkpoint& source_;
+  std::span<const NamedLayout> tensors_;
   std::span<const std::optional<std::string>> names_;
   const int threads_;
   WayBack result_;
@@ -146,9 +147,9 @@ RuntimeNames recorded_names(const Provenance& record, std::vector<std::string> n
   return RuntimeNames::exactly(std::move(names), record.model_names->base_model_prefix);
 }
 
-WayBack way_back(const Provenance& record, const Checkpoint& source,
+WayBack way_back(const Provenance& record, std::span<const NamedLayout> tensors,
                  std::span<const std::optional<std::string>> names, int threads) {
-  return RecordReader(record, source, names, threads).read();
+  return RecordReader(record, tensors, names, threads).read();
 }
 
 }  // namespace weightloom

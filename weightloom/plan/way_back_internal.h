@@ -11,7 +11,6 @@
 #include "weightloom/mapping/apply.h"
 #include "weightloom/mapping/provenance.h"
 #include "weightloom/mapping/runtime_names.h"
-#include "weightloom/safetensors/checkpoint.h"
 
 namespace weightloom {
 
@@ -25,9 +24,9 @@ struct WayBack {
   int64_t passed_through = 0;          // tensors whose name the mapping left
 };
 
-/// `names[i]`: what tensor i of the source is called; nothing: as it is stored.
+/// `tensors[i]` is what is there; `names[i]` what it is called; nothing: as it is stored.
 /// Law: without errors each element of each target comes from where the record says it went.
-WayBack way_back(const Provenance& record, const Checkpoint& source,
+WayBack way_back(const Provenance& record, std::span<const NamedLayout> tensors,
                  std::span<const std::optional<std::string>> names, int threads);
 
 }  // namespace weightloom

@@ -235,6 +235,30 @@ ShardLayout ShardLayout::one_file(std::span<const TensorSpec> tensors, std::stri
   return layout;
 }
 
+ShardLayout ShardLayout::by_file(std::span<const TensorSpec> tensors,
+                                 const std::vector<FileContent>& files) {
+  check_total(tensors);
+  ShardLayout layout;
+  layout.places_.assign(tensors.size(), {-1, 0});
+  for (const FileContent& file : files) {
+    std::vector<TensorSpec> chosen;
+    for (const size_t i : file.tensors) chosen.push_back(tensors[i]);
+    const SpecTable table(chosen);
+    ShardFile made = make_file(tensors, file.tensors, file.name, file.metadata);
+    const auto number = static_cast<int32_t>(layout.files_.size());
+    for (const auto& tensor : made.header.tensors()) {
+      TensorPlace& place = layout.places_[file.tensors[*table.find(tensor.name)]];
+      if (place.file >= 0) throw refusal("are given to two files", {tensor.name});
+      place = {number, made.header.data_begin_bytes() + tensor.begin_bytes};
+    }
+    layout.files_.push_back(std::move(made));
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (layout.places_[i].file < 0) throw refusal("are given to no file", {tensors[i].name});
+  }
+  return layout;
+}
+
 ShardLayout ShardLayout::like_index(std::span<const TensorSpec> tensors, const Index& like,
                                     const Metadata& metadata) {
   const SpecTable table(tensors);

@@ -21,6 +21,13 @@ struct ShardFile {
   Header header;     ///< of its tensors
 };
 
+/// What a file of the output is to hold.
+struct FileContent {
+  std::string name;             ///< relative to the output folder
+  std::vector<size_t> tensors;  ///< by their places
+  Metadata metadata;            ///< of its header
+};
+
 /// Where a tensor stands in the output.
 struct TensorPlace {
   int32_t file = 0;          ///< into files()
@@ -40,6 +47,11 @@ class ShardLayout {
   /// One file of the given name, whatever its size, and no index.
   static ShardLayout one_file(std::span<const TensorSpec> tensors, std::string name,
                               const Metadata& metadata);
+  /// One file for each of `files`, of the tensors at the places that it lists, and no index: a name
+  /// may stand in several files, but in one only once.
+  /// Errors: usage if a name repeats in a file, or a place is listed twice or not at all.
+  static ShardLayout by_file(std::span<const TensorSpec> tensors,
+                             const std::vector<FileContent>& files);
   /// Each tensor into the shard that `like` names for it; shards left empty are not written, and no
   /// index when all stands in `model.safetensors`.
   /// Errors: usage if a tensor is not in `like` (all named).

@@ -10,6 +10,7 @@
 #include "weightloom/layout/relation.h"
 #include "weightloom/mapping/strict_json_internal.h"
 #include "weightloom/safetensors/rank_files.h"
+#include "weightloom/sharding/dcp_parts.h"
 #include "weightloom/sharding/dcp_shards_internal.h"
 
 namespace weightloom {
@@ -160,6 +161,19 @@ std::string format_dcp_parts(const std::vector<DcpPart>& parts) {
   nlohmann::ordered_json value = nlohmann::ordered_json::object();
   for (const DcpPart& part : parts) value[part.name] = {{"saved_offsets", part.offsets}};
   return value.dump();
+}
+
+std::optional<Shape> box_offsets(const LocalPart& part) {
+  Shape offsets;
+  for (const Segments& segments : part) {
+    if (segments.empty()) {
+      offsets.push_back(0);
+      continue;
+    }
+    if (segments.size() > 1 || segments[0].is_pad) return std::nullopt;
+    offsets.push_back(segments[0].begin);
+  }
+  return offsets;
 }
 
 }  // namespace weightloom

@@ -3,10 +3,6 @@
 // Source: torch/distributed/checkpoint/hf_storage.py (2.13), metadata key DCP_SHARDING_INFO.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "weightloom/sharding/whole_tensors.h"
 
 namespace weightloom {
@@ -14,13 +10,5 @@ namespace weightloom {
 /// The whole tensors of such shards: how large a tensor is follows from its parts. Parts at the
 /// same offsets are replicas.
 WholeTensors whole_of_dcp_shards(const Checkpoint& checkpoint);
-
-/// A tensor of a rank's file, and its first element in the whole.
-struct DcpPart {
-  std::string name;
-  Shape offsets;
-};
-/// The metadata's value for a file of these parts, in the order given.
-std::string format_dcp_parts(const std::vector<DcpPart>& parts);
 
 }  // namespace weightloom

@@ -64,6 +64,14 @@ ShardedTensor tensor_of(const std::string& name, const json& value, std::string_
   return tensor;
 }
 
+ordered_json tensor_json(const ShardedTensor& tensor) {
+  ordered_json entry = {{"shape", tensor.shape},
+                        {"dtype", to_string(tensor.dtype)},
+                        {"placements", internal::to_json(tensor.sharding.steps)}};
+  if (!tensor.sharding.mesh.empty()) entry["mesh"] = tensor.sharding.mesh;
+  return entry;
+}
+
 ordered_json meshes_json(const MeshSet& meshes) {
   ordered_json list = ordered_json::array();
   for (const auto& [name, mesh] : meshes.meshes()) {
@@ -93,23 +101,17 @@ LayoutManifest parse_manifest(std::string_view text, std::string_view file) {
 }
 
 std::string format_manifest(const LayoutManifest& manifest) {
-  ordered_json tensors = ordered_json::object();
-  for (const ShardedTensor& tensor : manifest.tensors) {
-    ordered_json entry = {{"shape", tensor.shape},
-                          {"dtype", to_string(tensor.dtype)},
-                          {"placements", internal::to_json(tensor.sharding.steps)}};
-    if (!tensor.sharding.mesh.empty()) entry["mesh"] = tensor.sharding.mesh;
-    tensors[tensor.name] = std::move(entry);
-  }
   const bool is_one = manifest.meshes.meshes().size() == 1;
-  ordered_json value = {{"format", kFormat}};
-  if (is_one) {
-    value["mesh"] = internal::to_json(manifest.meshes.first());
-  } else {
-    value["meshes"] = meshes_json(manifest.meshes);
+  std::string text = fmt::format("{{\"format\": \"{}\",\n\"{}\": {},\n\"tensors\": {{", kFormat,
+                                 is_one ? "mesh" : "meshes",
+                                 is_one ? internal::to_json(manifest.meshes.first()).dump()
+                                        : meshes_json(manifest.meshes).dump());
+  std::string_view before = "\n";
+  for (const ShardedTensor& tensor : manifest.tensors) {
+    text += fmt::format("{}{}: {}", before, json(tensor.name).dump(), tensor_json(tensor).dump());
+    before = ",\n";
   }
-  value["tensors"] = std::move(tensors);
-  return value.dump(1) + "\n";
+  return text + "\n}}\n";
 }
 
 }  // namespace weightloom

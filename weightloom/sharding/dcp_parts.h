@@ -1,0 +1,28 @@
+// What a rank's file says to PyTorch's distributed checkpoints: where in the whole each of its
+// tensors begins. Such a file can be read by HuggingFaceStorageReader.
+// Source: torch/distributed/checkpoint/hf_storage.py (2.13), metadata key DCP_SHARDING_INFO.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "weightloom/base/export.h"
+#include "weightloom/base/shape.h"
+#include "weightloom/sharding/sharding.h"
+
+namespace weightloom WEIGHTLOOM_EXPORT {
+
+/// A tensor of a rank's file.
+struct DcpPart {
+  std::string name;  ///< of the whole tensor too
+  Shape offsets;     ///< of its first element in the whole
+};
+
+/// The metadata's value for a file of these parts, in the order given.
+std::string format_dcp_parts(const std::vector<DcpPart>& parts);
+/// Where a part begins, if it is one box of the whole without padding (an empty one at 0); else
+/// nothing.
+std::optional<Shape> box_offsets(const LocalPart& part);
+
+}  // namespace weightloom
