@@ -54,6 +54,10 @@ struct ProgramTarget {
   bool disjoint_hulls = true;
   /// Some region casts: the target is cut between elements only.
   bool has_casts = false;
+  /// Targets of one family are parts, or copies, of one tensor that were cut within its rows: equal
+  /// fractions of them read the same stretch of the sources, and so they are made together. -1: of
+  /// none.
+  int32_t family = -1;
 };
 
 /// What one point of a region is: a byte, copied, or an element, cast `from` a dtype `to` another.
