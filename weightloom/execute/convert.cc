@@ -197,7 +197,7 @@ class Converter {
   void resume(const JournalState& state) {
     const auto first = static_cast<size_t>(state.tiles);
     for (const Tile& tile : std::span(tiles_).first(first)) {
-      report_.resumed_bytes += tile.size_bytes;
+      report_.resumed_bytes += tile.made_bytes();
     }
     Journal journal = Journal::resume(calls_, work_.journal_path(), state);
     write_tensors(first, journal);

@@ -54,8 +54,8 @@ class Execution {
         buffers_(static_cast<size_t>(std::max(options.threads, 1))) {}
 
   RunStatistics run(size_t first) {
-    for (const Tile& tile : tiles_) progress_.bytes_total += bytes_of(tile);
-    for (const Tile& tile : tiles_.first(first)) progress_.bytes_done += bytes_of(tile);
+    for (const Tile& tile : tiles_) progress_.bytes_total += tile.made_bytes();
+    for (const Tile& tile : tiles_.first(first)) progress_.bytes_done += tile.made_bytes();
     // The stop is seen where a tile is abandoned: whoever waits for that tile must hear of it.
     for_each_item(options_.threads, first, tiles_.size(), {},
                   [this](size_t worker, size_t item) { make_or_abandon(worker, item); });
@@ -66,12 +66,6 @@ class Execution {
   }
 
  private:
-  static int64_t bytes_of(const Tile& tile) {
-    int64_t bytes = 0;
-    for (const Piece& piece : tile.pieces) bytes += piece.end_bytes - piece.begin_bytes;
-    return bytes;
-  }
-
   void make_or_abandon(size_t worker, size_t item) {
     try {
       if (options_.stop.stop_requested()) {
@@ -88,9 +82,9 @@ class Execution {
     const Tile& tile = tiles_[index];
     const TileReads reads = read_tile(program_, tile, limits_);
     std::span<std::byte> memory = sink_.memory_for(tile);
-    // A lent tile lies in its pages as it will lie in the pages of its space.
+    // A lent tile lies in its pages as it will lie in the pages of its spaces.
     const size_t phase =
-        memory.empty() ? as_size(tile.begin_bytes) % static_cast<size_t>(kPage) : 0;
+        memory.empty() ? as_size(tile.parts.front().begin_bytes) % static_cast<size_t>(kPage) : 0;
     const size_t lent = memory.empty() ? phase + as_size(tile.size_bytes) : 0;
     const std::span<std::byte> work = buffer.take(lent + as_size(reads.staging_bytes));
     if (memory.empty()) memory = work.first(lent).subspan(phase);
@@ -144,8 +138,8 @@ class Execution {
     const std::lock_guard lock(mutex_);
     for (const auto& [target, count] : lost) statistics_.not_finite[target] += count;
     statistics_.bytes_read += reads.bytes_read;
-    statistics_.bytes_written += bytes_of(tile);
-    progress_.bytes_done += bytes_of(tile);
+    statistics_.bytes_written += tile.made_bytes();
+    progress_.bytes_done += tile.made_bytes();
     progress_.tensor = program_.targets()[static_cast<size_t>(tile.pieces.front().target)].name;
     if (options_.progress) options_.progress(progress_);
   }

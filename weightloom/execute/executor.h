@@ -18,7 +18,8 @@ namespace weightloom WEIGHTLOOM_EXPORT {
 class TileSink {
  public:
   virtual ~TileSink() = default;
-  /// The memory to make a tile in; empty: the executor lends a buffer.
+  /// The memory to make a tile in, all its parts and what is between them; empty: the executor
+  /// lends a buffer.
   virtual std::span<std::byte> memory_for(const Tile& tile) = 0;
   /// The bytes of tile `index`, complete.
   virtual void deliver(size_t index, const Tile& tile, std::span<const std::byte> bytes) = 0;

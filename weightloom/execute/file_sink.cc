@@ -1,3 +1,4 @@
+#include <set>
 #include <utility>
 
 #include "weightloom/execute/file_sink_internal.h"
@@ -7,6 +8,8 @@ namespace weightloom {
 namespace {
 
 constexpr int64_t kMarkBytes = int64_t{1} << 30;
+
+int32_t first_space(const Tile& tile) { return tile.parts.front().space; }
 
 }  // namespace
 
@@ -41,8 +44,9 @@ void FileSink::create_files(const Syscalls& calls, const std::string& folder,
 void FileSink::find_marks() {
   int64_t since = 0;
   for (size_t i = 0; i < tiles_.size(); ++i) {
-    since += tiles_[i].size_bytes;
-    const bool ends_file = i + 1 == tiles_.size() || tiles_[i + 1].space != tiles_[i].space;
+    since += tiles_[i].made_bytes();
+    const bool ends_file =
+        i + 1 == tiles_.size() || first_space(tiles_[i + 1]) != first_space(tiles_[i]);
     if (i < first_tile_ || (!ends_file && since < kMarkBytes)) continue;
     marks_.push_back(i + 1);
     since = 0;
@@ -50,7 +54,11 @@ void FileSink::find_marks() {
 }
 
 void FileSink::deliver(size_t index, const Tile& tile, std::span<const std::byte> bytes) {
-  files_[static_cast<size_t>(tile.space)]->write(bytes, tile.begin_bytes);
+  for (const TilePart& part : tile.parts) {
+    const auto from =
+        bytes.subspan(static_cast<size_t>(part.at_bytes), static_cast<size_t>(part.size_bytes));
+    files_[static_cast<size_t>(part.space)]->write(from, part.begin_bytes);
+  }
   const std::optional<size_t> mark = note_done(index);
   if (!mark) return;
   // One worker waits for the disk; the others go on. A mark that comes meanwhile is left to
@@ -73,11 +81,11 @@ std::optional<size_t> FileSink::note_done(size_t index) {
 
 void FileSink::make_durable(size_t done) {
   if (done <= durable_before_) return;
-  const auto first = static_cast<size_t>(tiles_[durable_before_].space);
-  const auto last = static_cast<size_t>(tiles_[done - 1].space);
-  for (size_t i = first; i <= last; ++i) {
-    if (files_[i]) files_[i]->sync();
+  std::set<int32_t> written;
+  for (const Tile& tile : tiles_.subspan(durable_before_, done - durable_before_)) {
+    for (const TilePart& part : tile.parts) written.insert(part.space);
   }
+  for (const int32_t space : written) files_[static_cast<size_t>(space)]->sync();
   durable_before_ = done;
   journal_.record_tiles(static_cast<int64_t>(done));
 }

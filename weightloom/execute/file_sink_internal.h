@@ -17,7 +17,7 @@
 
 namespace weightloom {
 
-/// Writes space i of a schedule into file i of a layout. Space offsets are file offsets.
+/// Writes parts in space i of a schedule into file i of a layout. Space offsets are file offsets.
 /// Thread safety: as TileSink.
 class FileSink : public TileSink {
  public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -19,7 +20,8 @@ namespace {
 
 constexpr int64_t kTensorAlignmentBytes = 64;
 
-/// Makes tiles in place in memory and tells when a target is complete.
+/// Makes tiles of one part in place in memory, copies parts of others there, and tells when a
+/// target is complete.
 class MemorySink : public TileSink {
  public:
   /// `spaces[i]` is the memory of space i.
@@ -33,11 +35,17 @@ class MemorySink : public TileSink {
   }
 
   std::span<std::byte> memory_for(const Tile& tile) override {
-    return spaces_[static_cast<size_t>(tile.space)].subspan(static_cast<size_t>(tile.begin_bytes),
-                                                            static_cast<size_t>(tile.size_bytes));
+    if (tile.parts.size() > 1) return {};
+    return memory_of(tile.parts.front());
   }
 
-  void deliver(size_t, const Tile& tile, std::span<const std::byte>) override {
+  void deliver(size_t, const Tile& tile, std::span<const std::byte> bytes) override {
+    if (tile.parts.size() > 1) {
+      for (const TilePart& part : tile.parts) {
+        std::memcpy(memory_of(part).data(), bytes.data() + part.at_bytes,
+                    static_cast<size_t>(part.size_bytes));
+      }
+    }
     if (!complete_) return;
     const std::lock_guard lock(mutex_);
     for (const Piece& piece : tile.pieces) {
@@ -48,6 +56,11 @@ class MemorySink : public TileSink {
   }
 
  private:
+  std::span<std::byte> memory_of(const TilePart& part) const {
+    return spaces_[static_cast<size_t>(part.space)].subspan(static_cast<size_t>(part.begin_bytes),
+                                                            static_cast<size_t>(part.size_bytes));
+  }
+
   std::span<const std::span<std::byte>> spaces_;
   const TargetComplete& complete_;
   std::mutex mutex_;

@@ -23,6 +23,12 @@ RunOptions with_half(const RunOptions& run) {
   return half;
 }
 
+/// Members of a family would come all at once, and their memory with them.
+ScheduleLimits one_by_one(ScheduleLimits limits) {
+  limits.families_apart = true;
+  return limits;
+}
+
 }  // namespace
 
 /// The sink of the run. Each target that has bytes is a space of its own; spaces are begun in their
@@ -35,7 +41,7 @@ class TensorStream::Run final : public TileSink {
         program_(program),
         options_(with_half(run)),
         capacity_bytes_(options_.memory_budget_bytes),
-        limits_(limits_for(options_.memory_budget_bytes, options_.threads)),
+        limits_(one_by_one(limits_for(options_.memory_budget_bytes, options_.threads))),
         order_(targets_by_source(program)),
         spaces_(order_.size()),
         outer_stop_(options_.stop, [this] { stop(); }) {
@@ -47,18 +53,19 @@ class TensorStream::Run final : public TileSink {
   ~Run() override { stop(); }
 
   std::span<std::byte> memory_for(const Tile& tile) override {
-    const auto space = static_cast<size_t>(tile.space);
+    const TilePart& part = tile.parts.front();
+    const auto space = static_cast<size_t>(part.space);
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return is_over() || space < begun_ || can_begin(space); });
     if (is_over()) throw Error(ErrorCode::cancelled, "cancelled by the caller");
     if (space == begun_) begin_next();
-    return spaces_[space].memory.bytes().subspan(static_cast<size_t>(tile.begin_bytes),
-                                                 static_cast<size_t>(tile.size_bytes));
+    return spaces_[space].memory.bytes().subspan(static_cast<size_t>(part.begin_bytes),
+                                                 static_cast<size_t>(part.size_bytes));
   }
 
   void deliver(size_t, const Tile& tile, std::span<const std::byte>) override {
     const std::lock_guard lock(mutex_);
-    const auto space = static_cast<size_t>(tile.space);
+    const auto space = static_cast<size_t>(tile.parts.front().space);
     for (const Piece& piece : tile.pieces) {
       spaces_[space].missing_bytes -= piece.end_bytes - piece.begin_bytes;
     }

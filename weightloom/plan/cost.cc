@@ -20,12 +20,6 @@ int64_t bytes_from_sources(const CopyProgram& program, const ProgramTarget& targ
   return bytes;
 }
 
-int64_t bytes_in(const CopyProgram& program, const Piece& piece) {
-  const ProgramTarget& target = program.targets()[static_cast<size_t>(piece.target)];
-  return bytes_from_sources(program, target,
-                            clip_target(target, piece.begin_bytes, piece.end_bytes));
-}
-
 /// What a program costs whatever its tiles are.
 Cost cost_without_tiles(const CopyProgram& program) {
   Cost cost;
@@ -67,15 +61,28 @@ class CostMeter {
   }
 
  private:
-  /// Adds what a tile reads beyond what it needs, and gives its memory.
+  /// Adds what a tile reads beyond what it needs, or below it where targets share what is read, and
+  /// gives its memory.
   int64_t add_short_runs(const Tile& tile) {
     const TileReads reads = read_tile(program_, tile, limits_);
-    int64_t needed = 0;
-    for (const Piece& piece : tile.pieces) needed += bytes_in(program_, piece);
-    const int64_t excess = reads.bytes_read - needed;
+    const int64_t excess = reads.bytes_read - reads.bytes_needed;
     cost_.bytes_read += excess;
-    cost_.target_bytes_read[static_cast<size_t>(tile.pieces.front().target)] += excess;
+    if (excess != 0) share_out(excess, tile);
     return tile.size_bytes + reads.staging_bytes;
+  }
+
+  /// Among the targets of a tile, by what it holds of each.
+  void share_out(int64_t bytes, const Tile& tile) {
+    int64_t left_to_make = tile.made_bytes();
+    for (const Piece& piece : tile.pieces) {
+      const int64_t made = piece.end_bytes - piece.begin_bytes;
+      const auto share =
+          static_cast<int64_t>(static_cast<double>(bytes) * static_cast<double>(made) /
+                               static_cast<double>(left_to_make));
+      cost_.target_bytes_read[static_cast<size_t>(piece.target)] += share;
+      bytes -= share;
+      left_to_make -= made;
+    }
   }
 
   /// At worst all workers are at the largest tiles at once.

@@ -19,8 +19,10 @@ std::string dump(const CopyProgram& program) {
                    source.offset_bytes + source.size_bytes);
   }
   for (const ProgramTarget& target : program.targets()) {
-    fmt::format_to(out, "target '{}' {} {}\n", target.name, to_string(target.dtype),
+    fmt::format_to(out, "target '{}' {} {}", target.name, to_string(target.dtype),
                    to_string(target.shape));
+    if (target.family >= 0) fmt::format_to(out, " family {}", target.family);
+    fmt::format_to(out, "\n");
     for (const Region& region : target.regions) {
       const RegionType type = program.type_of(target, region);
       fmt::format_to(out, "  {}", to_string(region));

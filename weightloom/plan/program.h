@@ -55,8 +55,9 @@ struct ProgramTarget {
   bool disjoint_hulls = true;
   /// Some region casts: the target is cut between elements only.
   bool has_casts = false;
-  /// Targets of one family (same number) are parts of one tensor that have the same rows of it, so
-  /// that equal fractions of them read the same stretch of the sources; -1: of none.
+  /// Targets of one family are parts, or copies, of one tensor that were cut within its rows: equal
+  /// fractions of them read the same stretch of the sources, and so they are made together. -1: of
+  /// none.
   int32_t family = -1;
 };
 

@@ -21,7 +21,7 @@ class Maker {
     result_.files.resize(static_cast<size_t>(pick(1, 3)));
     for (Bytes& file : result_.files) file = noise(pick(0, 9));
     const int64_t count = pick(1, 6);
-    for (int64_t i = 0; i < count; ++i) add_target(i);
+    for (int64_t i = 0; i < count; ++i) add_targets(i);
     std::vector<ProgramFile> files;
     for (size_t i = 0; i < result_.files.size(); ++i) {
       const std::string name = std::to_string(i);
@@ -95,13 +95,42 @@ class Maker {
     return permute(layout, order);
   }
 
-  void add_target(int64_t number) {
+  /// One target, or a family of them.
+  void add_targets(int64_t number) {
     constexpr DType kTypes[] = {DType::U8, DType::BF16, DType::F32, DType::F64, DType::BOOL};
     casting_ = pick(0, 2) == 0;
     dtype_ = casting_ ? kCastable[pick(0, 3)] : kTypes[pick(0, 4)];
     Layout layout = new_source(random_shape());
     for (int64_t steps = pick(0, 5); steps > 0; --steps) layout = step(std::move(layout));
-    ProgramTarget target{"t" + std::to_string(number), dtype_, layout.shape(), 0, {}, true};
+    const std::string name = "t" + std::to_string(number);
+    if (pick(0, 2) > 0) return add_target(name, std::move(layout), -1);
+    std::vector<Layout> members = members_of(layout);
+    for (size_t i = 0; i < members.size(); ++i) {
+      add_target(name + "." + std::to_string(i), std::move(members[i]),
+                 static_cast<int32_t>(number));
+    }
+  }
+
+  /// Parts of a tensor along one of its dims, unequal ones and empty ones too; some of them twice.
+  std::vector<Layout> members_of(const Layout& whole) {
+    std::vector<Layout> members{whole};
+    if (whole.rank() > 0 && pick(0, 4) > 0) {
+      members.clear();
+      const auto dim = static_cast<int>(pick(whole.rank() > 1 ? 1 : 0, whole.rank() - 1));
+      const int64_t n = whole.shape()[static_cast<size_t>(dim)];
+      const int64_t most = std::max<int64_t>(pick(1, n / 2 + 1), 1);
+      for (int64_t begin = 0; begin < n; begin += most) {
+        members.push_back(slice(whole, dim, begin, std::min(begin + most, n)));
+        if (members.size() == 5) break;
+      }
+      if (pick(0, 2) == 0) members.push_back(slice(whole, dim, n, n));
+    }
+    if (!members.empty() && pick(0, 2) == 0) members.push_back(members.front());
+    return members;
+  }
+
+  void add_target(std::string name, Layout layout, int32_t family) {
+    ProgramTarget target{std::move(name), dtype_, layout.shape(), 0, {}, true, false, family};
     target.size_bytes = *checked_bytes(dtype_, layout.shape());
     const auto source_dtype = [this](SourceId id) {
       return sources_[static_cast<size_t>(id)].dtype;

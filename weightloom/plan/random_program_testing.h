@@ -12,7 +12,7 @@
 namespace weightloom::testing {
 
 /// The bytes of the source files, and a program that reads them (not each byte, some twice). About
-/// one target in three has casts.
+/// one target in three has casts, and one in three is cut into a family.
 struct RandomProgram {
   std::vector<Bytes> files;
   CopyProgram program;

@@ -3,8 +3,9 @@
 //
 // Targets are placed in spaces (an output file, an arena, a caller's buffer). A tile is a byte
 // range of one space, small where runs are long, as large as the budget allows where only a large
-// tile reads its sources in one sweep (a transpose). Costs come from the same functions that the
-// executor runs.
+// tile reads its sources in one sweep (a transpose). The targets of a family are cut together: a
+// tile holds the same fraction of each of them, a byte range of each one's space, so that what they
+// all take from is read once. Costs come from the same functions that the executor runs.
 // Thread safety: immutable values, pure functions.
 #pragma once
 
@@ -32,31 +33,46 @@ struct Piece {
   int64_t at_bytes = 0;     ///< in the tile
 };
 
-/// A byte range of one space, and what stands in it.
-struct Tile {
-  int32_t space = 0;          ///< which one
-  int64_t begin_bytes = 0;    ///< in the space
-  int64_t size_bytes = 0;     ///< of the range
-  std::vector<Piece> pieces;  ///< by at_bytes
-  bool long_runs = true;      ///< reads exactly the bytes it makes, in long runs
+/// Bytes of a space that a tile makes, at `at_bytes` from the start of the tile.
+struct TilePart {
+  int32_t space = 0;        ///< which one
+  int64_t begin_bytes = 0;  ///< in the space
+  int64_t size_bytes = 0;   ///< of the range
+  int64_t at_bytes = 0;     ///< in the tile
 };
 
-/// How large tiles may be.
+/// What is made at once: one byte range of one space or, of a family, a range of each member's.
+struct Tile {
+  std::vector<TilePart> parts;  ///< at least one, by at_bytes; the first is at 0
+  int64_t size_bytes = 0;       ///< of the memory that it is made in, from 0 to the last part's end
+  std::vector<Piece> pieces;    ///< by at_bytes; each in one part
+  bool long_runs = true;        ///< reads exactly the bytes it makes, in long runs
+
+  /// Bytes of targets that it makes.
+  int64_t made_bytes() const noexcept;
+};
+
+/// How targets may be cut.
 struct ScheduleLimits {
   /// Size of a tile whose runs are long.
   int64_t tile_bytes = int64_t{4} << 20;
   /// Most that one tile with its staging buffer may take; a contract. At least twice tile_bytes and
   /// 16 bytes, for one element on both sides of a cast.
   int64_t worker_bytes = int64_t{256} << 20;
+  /// Members of a family are cut each by itself, for whoever takes targets one by one.
+  bool families_apart = false;
 };
 
 /// The limits for `threads` workers that together stay under `memory_budget_bytes`.
 /// Errors: usage if the budget is below 1 MiB a worker.
 ScheduleLimits limits_for(int64_t memory_budget_bytes, int threads);
 
-/// All targets cut into tiles, by space and offset; neighbours in a space share tiles.
-/// Law: every byte of every target lies in exactly one piece; a target that has casts is cut between
-/// elements, whatever its tiles' size and the pages of its space.
+/// All targets cut into tiles, by space and offset; neighbours in a space share tiles. The tiles of
+/// a family stand where its first member's would.
+/// Law: every byte of every target lies in exactly one piece, and the pieces of a target follow one
+/// another; a target that has casts is cut between elements, whatever its tiles' size and the pages
+/// of its space. Where tiles have room for it, all parts of a tile lie in the pages of one buffer
+/// as they lie in the pages of their spaces, if the first one does.
 std::vector<Tile> make_schedule(const CopyProgram& program, std::span<const Placement> placements,
                                 const ScheduleLimits& limits);
 
@@ -102,6 +118,7 @@ struct TileReads {
   std::vector<StagedGroup> staged;  ///< one after another
   std::vector<Region> fills;        ///< in tile bytes
   int64_t staging_bytes = 0;        ///< the largest of the groups
+  int64_t bytes_needed = 0;         ///< of the sources, counted for each target that takes them
   int64_t bytes_read = 0;           ///< by all of them
   int64_t read_calls = 0;           ///< runs of consecutive bytes
 };

@@ -151,7 +151,7 @@ TEST(ScheduleTest, LongRunsAreCutAtTheTileSizeAndReadStraight) {
   const std::vector<Placement> placements{{0, 0}};
   const std::vector<Tile> tiles = make_schedule(program, placements, limits);
   ASSERT_EQ(tiles.size(), 3U);
-  EXPECT_EQ(tiles[2].begin_bytes, 8 * kMiB);
+  EXPECT_EQ(tiles[2].parts[0].begin_bytes, 8 * kMiB);
   EXPECT_EQ(tiles[2].size_bytes, 2 * kMiB);
   const TileReads reads = read_tile(program, tiles[1], limits);
   ASSERT_EQ(reads.direct.size(), 1U);

@@ -13,6 +13,13 @@ constexpr int64_t kDirectRunBytes = 1024;
 // What a read call costs, in bytes that could be copied meanwhile.
 constexpr int64_t kCallCostBytes = 3072;
 
+/// Length of the innermost run of bytes that is contiguous on both sides.
+int64_t run_bytes(const Region& region) {
+  if (region.axes.empty()) return 1;
+  const Axis& last = region.axes.back();
+  return last.target_stride == 1 && last.source_stride == 1 ? last.extent : 1;
+}
+
 /// A region of a tile with absolute file offsets on the source side.
 struct TileRegion {
   int32_t file = 0;
@@ -24,14 +31,18 @@ struct TileRegion {
     return region().source_offset + source_span(region()) + copy.type.source_bytes();
   }
   int64_t source_bytes() const { return volume(region()) * copy.type.source_bytes(); }
+  bool has_long_runs() const { return run_bytes(region()) >= kDirectRunBytes; }
 };
 
-/// Length of the innermost run of bytes that is contiguous on both sides.
-int64_t run_bytes(const Region& region) {
-  if (region.axes.empty()) return 1;
-  const Axis& last = region.axes.back();
-  return last.target_stride == 1 && last.source_stride == 1 ? last.extent : 1;
-}
+/// Regions [first, last), which lie among one another, or side by side, in one file.
+struct Neighbours {
+  size_t first = 0;
+  size_t last = 0;
+  int64_t end = 0;     // in the file
+  int64_t needed = 0;  // bytes of the sources, counted for each region
+  bool all_long = true;
+  bool all_short = true;
+};
 
 /// The source side of a region alone: its contiguous run and the axes that step over it, outermost
 /// first, as indexes into the region's axes.
@@ -94,7 +105,9 @@ Region outermost_steps(const Region& region, int64_t first, int64_t count) {
 class TileReader {
  public:
   TileReader(const CopyProgram& program, const Tile& tile, const ScheduleLimits& limits)
-      : program_(program), staging_cap_(limits.worker_bytes - tile.size_bytes) {
+      : program_(program),
+        staging_cap_(limits.worker_bytes - tile.size_bytes),
+        may_share_(!tile.long_runs) {
     for (const Piece& piece : tile.pieces) collect(piece);
   }
 
@@ -102,7 +115,11 @@ class TileReader {
     std::sort(regions_.begin(), regions_.end(), [](const TileRegion& a, const TileRegion& b) {
       return std::pair(a.file, a.begin()) < std::pair(b.file, b.begin());
     });
-    for (size_t i = 0; i < regions_.size();) i = read_group(i);
+    for (size_t i = 0; i < regions_.size();) {
+      const Neighbours some = neighbours_from(i);
+      read(some);
+      i = some.last;
+    }
     merge_direct();
     return std::move(reads_);
   }
@@ -120,6 +137,7 @@ class TileReader {
       const auto& source = program_.sources()[static_cast<size_t>(region.source)];
       const RegionType type = program_.type_of(target, region);
       region.source_offset += source.offset_bytes;
+      reads_.bytes_needed += volume(region) * type.source_bytes();
       collect({source.file, {std::move(region), type, piece.target}});
     }
   }
@@ -142,29 +160,52 @@ class TileReader {
     }
   }
 
-  /// Reads the group of neighbours that begins at regions_[i]; gives the place after it.
-  size_t read_group(size_t i) {
-    if (run_bytes(regions_[i].region()) >= kDirectRunBytes) {
-      read_direct(regions_[i]);
-      return i + 1;
-    }
-    size_t last = i + 1;
-    int64_t end = regions_[i].end();
-    int64_t needed = regions_[i].source_bytes();
-    while (last < regions_.size() && joins(i, last, end)) {
-      end = std::max(end, regions_[last].end());
-      needed += regions_[last].source_bytes();
-      ++last;
-    }
-    read_small_runs(i, last, end, needed);
-    return last;
+  Neighbours neighbours_from(size_t first) const {
+    Neighbours some{first, first, regions_[first].begin(), 0, true, true};
+    do {
+      const TileRegion& next = regions_[some.last];
+      some.end = std::max(some.end, next.end());
+      some.needed += next.source_bytes();
+      (next.has_long_runs() ? some.all_short : some.all_long) = false;
+      ++some.last;
+    } while (some.last < regions_.size() && joins(some, regions_[some.last]));
+    return some;
   }
 
-  bool joins(size_t first, size_t next, int64_t end) const {
-    const TileRegion& candidate = regions_[next];
-    return candidate.file == regions_[first].file && candidate.begin() <= end &&
-           run_bytes(candidate.region()) < kDirectRunBytes &&
-           std::max(end, candidate.end()) - regions_[first].begin() <= staging_cap_;
+  /// Short runs join what they touch; long ones only what they lie among.
+  bool joins(const Neighbours& some, const TileRegion& next) const {
+    const TileRegion& first = regions_[some.first];
+    if (next.file != first.file) return false;
+    if (std::max(some.end, next.end()) - first.begin() > staging_cap_) return false;
+    if (some.all_short && !next.has_long_runs()) return next.begin() <= some.end;
+    return may_share_ && next.begin() < some.end;
+  }
+
+  /// Long runs go straight into the tile, unless some bytes would be read for several of them.
+  /// Others, together with what lies among them, in one sweep or each by itself.
+  void read(const Neighbours& some) {
+    const int64_t hull = some.end - regions_[some.first].begin();
+    const bool straight = some.all_long && some.needed <= hull;
+    if (!straight && is_cheaper_in_one_sweep(some, hull)) return stage_hull(some, hull);
+    for (size_t i = some.first; i < some.last; ++i) read_alone(i);
+  }
+
+  void read_alone(size_t i) {
+    const TileRegion& region = regions_[i];
+    if (region.has_long_runs()) return read_direct(region);
+    const Neighbours alone{i, i + 1, region.end(), region.source_bytes(), false, true};
+    const int64_t hull = region.end() - region.begin();
+    if (is_cheaper_in_one_sweep(alone, hull)) return stage_hull(alone, hull);
+    stage_runs(region);
+  }
+
+  bool is_cheaper_in_one_sweep(const Neighbours& some, int64_t hull) const {
+    int64_t calls = 0;
+    for (size_t i = some.first; i < some.last; ++i) {
+      const int64_t point_bytes = regions_[i].copy.type.source_bytes();
+      calls += regions_[i].source_bytes() / source_walk(regions_[i].region(), point_bytes).run;
+    }
+    return hull <= staging_cap_ && hull + kCallCostBytes <= some.needed + calls * kCallCostBytes;
   }
 
   void read_direct(const TileRegion& from) {
@@ -181,27 +222,13 @@ class TileReader {
     });
   }
 
-  /// Chooses between the hull of regions [first, last) in one sweep and their runs one by one.
-  void read_small_runs(size_t first, size_t last, int64_t end, int64_t needed) {
-    const int64_t hull = end - regions_[first].begin();
-    int64_t calls = 0;
-    for (size_t i = first; i < last; ++i) {
-      const int64_t point_bytes = regions_[i].copy.type.source_bytes();
-      calls += regions_[i].source_bytes() / source_walk(regions_[i].region(), point_bytes).run;
-    }
-    const bool fits = hull <= staging_cap_;
-    const int64_t hull_cost = hull + kCallCostBytes;
-    if (fits && hull_cost <= needed + calls * kCallCostBytes) return stage_hull(first, last, hull);
-    for (size_t i = first; i < last; ++i) stage_runs(regions_[i]);
-  }
-
-  void stage_hull(size_t first, size_t last, int64_t hull) {
+  void stage_hull(const Neighbours& some, int64_t hull) {
     StagedGroup group;
-    group.file = regions_[first].file;
+    group.file = regions_[some.first].file;
     group.staging_bytes = hull;
-    const int64_t begin = regions_[first].begin();
+    const int64_t begin = regions_[some.first].begin();
     group.reads.push_back({begin, 0, hull});
-    for (size_t i = first; i < last; ++i) {
+    for (size_t i = some.first; i < some.last; ++i) {
       StagedCopy copy = std::move(regions_[i].copy);
       copy.region.source_offset -= begin;
       group.copies.push_back(std::move(copy));
@@ -268,6 +295,7 @@ class TileReader {
 
   const CopyProgram& program_;
   int64_t staging_cap_;
+  bool may_share_;  // regions of long runs may take the same bytes
   std::vector<TileRegion> regions_;
   TileReads reads_;
 };
