@@ -61,9 +61,9 @@ void refuse_differing_replicas(const Syscalls& calls, const Checkpoint& checkpoi
                                std::span<const Replica> replicas, const RunOptions& run) {
   std::vector<Finding> findings = compare_replicas(calls, checkpoint, replicas, run);
   if (findings.empty()) return;
-  const std::string more =
-      findings.size() == 1 ? "" : fmt::format(" (and {} more)", findings.size() - 1);
-  throw Error(ErrorCode::checkpoint, findings.front().message + more,
+  std::string message = findings.front().message;
+  if (findings.size() > 1) message += fmt::format(" (and {} more)", findings.size() - 1);
+  throw Error(ErrorCode::checkpoint, message,
               "find out which rank is right; --trust-replicas takes the first rank's",
               std::move(findings));
 }
