@@ -1,5 +1,6 @@
 #include "weightloom/execute/executor.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "weightloom/base/error_testing.h"
 #include "weightloom/base/fault_syscalls_testing.h"
+#include "weightloom/base/forwarding_syscalls.h"
 #include "weightloom/base/temporary_folder_testing.h"
 #include "weightloom/execute/executor_testing.h"
 #include "weightloom/layout/layout_testing.h"
@@ -43,6 +45,26 @@ class ExecutorTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
+};
+
+/// Counts the bytes that reads give.
+class CountingReads : public ForwardingSyscalls {
+ public:
+  int64_t pread(int fd, std::span<std::byte> buffer, int64_t offset) const override {
+    return count(ForwardingSyscalls::pread(fd, buffer, offset));
+  }
+  int64_t preadv(int fd, std::span<const std::span<std::byte>> buffers,
+                 int64_t offset) const override {
+    return count(ForwardingSyscalls::preadv(fd, buffers, offset));
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  int64_t count(int64_t result) const {
+    if (result > 0) bytes_ += result;
+    return result;
+  }
+  mutable std::atomic<int64_t> bytes_{0};
 };
 
 RunOptions threads(int count) {
@@ -95,6 +117,56 @@ TEST_F(ExecutorTest, StaysUnderTheLimitsOfItsWorkers) {
       EXPECT_EQ(done.bytes_written, program.target_bytes());
     }
   });
+}
+
+TEST_F(ExecutorTest, ReadsWhatTheScheduleSays) {
+  for_each_program(60, 40, [](const RandomProgram&, const CopyProgram& program) {
+    const auto tiles = make_schedule(program, testing::own_spaces(program), kDefault);
+    int64_t bytes = 0;
+    for (const Tile& tile : tiles) bytes += read_tile(program, tile, kDefault).bytes_read;
+    const CountingReads calls;
+    testing::CollectSink sink(program);
+    const RunStatistics done = execute(calls, program, tiles, 0, kDefault, sink, threads(2));
+    EXPECT_EQ(done.bytes_read, bytes);
+    EXPECT_EQ(calls.bytes(), bytes);
+  });
+}
+
+/// A file of `rows` rows, cut between four members, `run_bytes` of each row each.
+RandomProgram four_members(const std::string& folder, int64_t rows, int64_t run_bytes) {
+  RandomProgram result;
+  result.files = {Bytes(static_cast<size_t>(4 * rows * run_bytes))};
+  for (size_t i = 0; i < result.files[0].size(); ++i) {
+    result.files[0][i] = static_cast<std::byte>(i * 31 + i / 251);
+  }
+  std::vector<ProgramTarget> targets;
+  for (int64_t i = 0; i < 4; ++i) {
+    const AxisList axes{{rows, run_bytes, 4 * run_bytes}, {run_bytes, 1, 1}};
+    const std::vector<Region> regions{{0, 0, i * run_bytes, 0, axes}};
+    targets.push_back({"t" + std::to_string(i),
+                       DType::U8,
+                       {rows, run_bytes},
+                       rows * run_bytes,
+                       regions,
+                       true,
+                       false,
+                       0});
+  }
+  result.program =
+      CopyProgram({{"0", join_path(folder, "0"), {}}},
+                  {{"a", DType::U8, {rows, 4 * run_bytes}, 0, 0, std::ssize(result.files[0])}},
+                  std::move(targets));
+  return result;
+}
+
+TEST_F(ExecutorTest, EachByteThatAFamilySharesIsReadOnce) {
+  for (const int64_t run_bytes : {3, 128, 1024, 3072}) {
+    const RandomProgram random = four_members(folder_.path(), 3000, run_bytes);
+    const CopyProgram program = testing::write_sources(random);
+    const CountingReads calls;
+    EXPECT_EQ(testing::executed(calls, program, {1 << 20, 4 << 20}, threads(2)), random.expected());
+    EXPECT_EQ(calls.bytes(), 4 * 3000 * run_bytes);
+  }
 }
 
 TEST_F(ExecutorTest, MakesTheTilesFromTheFirstGivenOn) {

@@ -35,5 +35,15 @@ TEST(DumpTest, ACastSaysWhatItCastsFrom) {
             "  6<-s1+0 (6:1<-1)\n");
 }
 
+TEST(DumpTest, AMemberSaysOfWhichFamilyItIs) {
+  const CopyProgram program(
+      {{"f", "f", {}}}, {{"a", DType::U8, {4}, 0, 8, 4}},
+      {{"t", DType::U8, {4}, 4, {{0, 0, 0, 0, {{4, 1, 1}}}}, true, false, 7}});
+  EXPECT_EQ(dump(program),
+            "source 0 'a' U8 [4] file 0 'f' [8, 12)\n"
+            "target 't' U8 [4] family 7\n"
+            "  0<-s0+0 (4:1<-1)\n");
+}
+
 }  // namespace
 }  // namespace weightloom

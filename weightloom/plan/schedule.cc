@@ -95,7 +95,13 @@ class Scheduler {
     return true;
   }
 
-  void finish() { close(); }
+  /// Ends the tile that is open, if any.
+  void close() {
+    if (!tile_.pieces.empty()) visit_(tile_);
+    tile_.parts.clear();
+    tile_.pieces.clear();
+    tile_.long_runs = true;
+  }
 
  private:
   struct Cut {
@@ -139,13 +145,6 @@ class Scheduler {
   void open(int32_t space, int64_t begin, int64_t end) {
     tile_.parts = {{space, begin, 0, 0}};
     tile_end_ = end;
-  }
-
-  void close() {
-    if (!tile_.pieces.empty()) visit_(tile_);
-    tile_.parts.clear();
-    tile_.pieces.clear();
-    tile_.long_runs = true;
   }
 
   /// The smallest size, from tile_bytes doubling, that reads within a tenth of the best.
@@ -290,13 +289,14 @@ void for_each_tile(const CopyProgram& program, std::span<const Placement> placem
     const auto family = families.find(program.targets()[static_cast<size_t>(target.target)].family);
     if (family == families.end()) {
       scheduler.add(target.target, target.at);
-    } else if (family->second.front().target == target.target &&
-               !scheduler.add_family(family->second)) {
+    } else if (family->second.front().target != target.target) {
+      scheduler.close();  // what follows is beyond a member that was made with the first one
+    } else if (!scheduler.add_family(family->second)) {
       families.erase(family);
       scheduler.add(target.target, target.at);
     }
   }
-  scheduler.finish();
+  scheduler.close();
 }
 
 std::vector<Tile> make_schedule(const CopyProgram& program, std::span<const Placement> placements,
