@@ -74,6 +74,15 @@ TEST_F(ConvertShardedTest, ThroughTheMappingToShardsAndBackGivesIdenticalFiles) 
   EXPECT_EQ(back, original_);
 }
 
+TEST_F(ConvertShardedTest, TheSplitIntoFilesIsRemembered) {
+  convert_to("hub", "parts", over("fsdp=3"));
+  convert_to("parts", "other", over("fsdp=2"));
+  convert_to("other", "back", whole());
+  Folder back = files("back");
+  back.erase("weightloom.json");
+  EXPECT_EQ(back, original_);
+}
+
 TEST_F(ConvertShardedTest, ReshardingNeedsNoWholeTensorBetween) {
   convert_to("hub", "a", over("ep=2,tp=2", kExperts, Side::runtime));
   convert_to("a", "b", over("fsdp=3"));

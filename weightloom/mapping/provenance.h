@@ -55,7 +55,9 @@ struct Provenance {
   Mapping mapping;             ///< whole, so that a later release with other rules still goes back
   std::vector<int64_t> fired;  ///< transforms that fired, by place in the mapping
   std::string config_json;     ///< the config.json the mapping's operations were resolved with; ""
-  std::vector<OriginalFile> files;  ///< of the hub side; empty if the way back is by rule
+  /// Of the hub side, or of the layout that stays where the folder is a sharded one; empty if the
+  /// way back is by rule.
+  std::vector<OriginalFile> files;
   std::optional<std::pair<std::string, std::string>> index;  ///< name and text, verbatim
   std::vector<CastRule> casts;  ///< since the originals, in order; globs over this layout's names
   std::optional<ModelNames> model_names{};  ///< nothing: no rule asked for the model's names

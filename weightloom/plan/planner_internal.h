@@ -80,7 +80,10 @@ class Planner {
   bool leads_to_targets(const Mapping& mapping, const RuntimeNames& runtime) const;
   void record_model_names();
   RuntimeNames names_of_record() const;
+  bool knows_split() const;
+  void reproduce_split();
   void keep_originals();
+  void keep_headers();
 
   const Syscalls& calls_;
   const Checkpoint& source_;

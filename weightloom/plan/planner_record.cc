@@ -1,12 +1,36 @@
 // What a conversion's output says of itself: the provenance record.
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "weightloom/plan/planner_internal.h"
 #include "weightloom/plan/way_back_internal.h"
+#include "weightloom/safetensors/header.h"
 
 namespace weightloom {
+namespace {
+
+/// True if files with these headers hold the targets of the program, each once and no others.
+bool have_tensors(const std::vector<OriginalFile>& files, const CopyProgram& program) {
+  std::map<std::string_view, const ProgramTarget*> targets;
+  for (const ProgramTarget& target : program.targets()) targets.emplace(target.name, &target);
+  for (const OriginalFile& file : files) {
+    const Header header = Header::parse_alone(file.header_json, file.name);
+    for (const HeaderTensor& tensor : header.tensors()) {
+      const auto found = targets.find(tensor.name);
+      if (found == targets.end() || found->second->dtype != tensor.dtype ||
+          found->second->shape != tensor.shape) {
+        return false;
+      }
+      targets.erase(found);
+    }
+  }
+  return targets.empty();
+}
+
+}  // namespace
 
 /// The record that the output gets. Of names changed by hand in a layout that stays nothing is
 /// claimed.
@@ -14,12 +38,17 @@ void Planner::record() {
   const bool renames = !selection_.renames.empty();
   const bool is_whole = !selection_.is_partial() && !changed_by_expectation_;
   if (!converts() && is_whole) keep_names();
+  if (!converts() && is_whole) reproduce_split();
   if (!converts() && !renames && facts_.record && is_whole) {
     result_.provenance = *facts_.record;
     return record_cast();
   }
   Provenance& record = result_.provenance;
-  if (!converts()) return record_same_layout(renames);
+  if (!converts()) {
+    record_same_layout(renames);
+    if (selection_.meshes && !renames && is_whole && casts_.empty()) keep_headers();
+    return;
+  }
   record.layout = std::string(to_string(result_.to));
   record.mapping = rules_;
   record.config_json = facts_.config_json;
@@ -100,6 +129,21 @@ bool Planner::leads_to_targets(const Mapping& mapping, const RuntimeNames& runti
   return std::ranges::equal(applied.tensors, result_.program.targets(), same);
 }
 
+/// What the record of a sharded folder tells of the files that its whole tensors stood in, unless
+/// it tells of another layout.
+bool Planner::knows_split() const {
+  return source_.is_sharded() && facts_.record && facts_.record->layout != "runtime" &&
+         !facts_.record->files.empty();
+}
+
+/// Whole tensors go back into the files that they came from, where these hold the same tensors.
+void Planner::reproduce_split() {
+  if (!knows_split() || selection_.meshes || has_errors(result_.findings)) return;
+  if (!have_tensors(facts_.record->files, result_.program)) return;
+  result_.original_files = facts_.record->files;
+  result_.original_index = facts_.record->index;
+}
+
 /// The names of the model, as the way back will know them.
 RuntimeNames Planner::names_of_record() const {
   std::vector<std::string> names;
@@ -109,6 +153,11 @@ RuntimeNames Planner::names_of_record() const {
 
 /// The source's headers and index, verbatim, when its files hold exactly the tensors converted.
 void Planner::keep_originals() {
+  if (knows_split()) {
+    result_.provenance.files = facts_.record->files;
+    result_.provenance.index = facts_.record->index;
+    return;
+  }
   if (source_.is_sharded()) return;
   size_t tensors = 0;
   for (const CheckpointFile& file : source_.files()) tensors += file.header.tensors().size();
@@ -116,6 +165,11 @@ void Planner::keep_originals() {
   if (!record_renames()) return;
   // The way back asks what the record knows of the model's names; it must come to the same.
   if (edited_ > 0 && !leads_to_targets(result_.provenance.mapping, names_of_record())) return;
+  keep_headers();
+}
+
+void Planner::keep_headers() {
+  if (source_.is_sharded()) return;
   for (const CheckpointFile& file : source_.files()) {
     result_.provenance.files.push_back({file.name, file.header.json()});
   }
