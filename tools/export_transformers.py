@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Write what Weightloom ships of the installed Transformers: its mappings, and its model catalogue.
+"""Write what Weightloom ships of the installed Transformers: mappings, model classes, plans.
 
     python tools/export_transformers.py                   # writes mappings/
     python tools/export_transformers.py --check           # compares; exits 1 with a diff
     python tools/export_transformers.py --check --only mappings
 
 `mappings/NAME.json` holds one distinct list of transforms, with the other names that are registered
-for it as aliases; `mappings/models.json` holds the model classes (docs/mappings.md). A class that
-needs a package that is not installed keeps the entry that it has; its name is printed. timm,
-torchvision, torchaudio, scipy and pillow are needed to make every entry anew.
+for it as aliases; `mappings/models.json` holds the model classes, and
+`mappings/parallel_plans.json` how they are split over ranks (docs/mappings.md). A class that needs
+a package that is not installed keeps the entry that it has; its name is printed. timm, torchvision,
+torchaudio, scipy and pillow are needed to make every entry anew.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import model_catalogue  # noqa: E402
+import parallel_plans  # noqa: E402
 import tiny_configs  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
@@ -51,6 +53,8 @@ def loaded_rules() -> Any:
 rules = loaded_rules()
 MAPPINGS = ROOT / "mappings"
 CATALOGUE = "models.json"
+PLANS = "parallel_plans.json"
+PARTS = {CATALOGUE: "models", PLANS: "plans"}
 
 
 def registered() -> dict[str, list[Any]]:
@@ -122,9 +126,22 @@ def compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def shipped_entries() -> dict[str, dict[str, Any]]:
-    """Entries of the catalogue that is there."""
-    path = MAPPINGS / CATALOGUE
+def plans_file() -> str:
+    """Text of the parallel plans; a class that cannot be imported keeps those that it has."""
+    classes = parallel_plans.plans_of_classes(tiny_configs.model_classes())
+    lacking = tiny_configs.classes_not_imported()
+    kept = {name: plans for name, plans in shipped_entries(PLANS).items() if name in lacking}
+    head = {"format": parallel_plans.FORMAT, "transformers": transformers.__version__}
+    return (
+        f"{compact(head)[:-1]},\n"
+        f' "configs": {{\n{lines(parallel_plans.plans_of_configs())}}},\n'
+        f' "classes": {{\n{lines(classes | kept)}}}}}\n'
+    )
+
+
+def shipped_entries(file: str) -> dict[str, dict[str, Any]]:
+    """Entries of the classes in a file that is there."""
+    path = MAPPINGS / file
     return json.loads(path.read_text(encoding="utf-8"))["classes"] if path.exists() else {}
 
 
@@ -138,7 +155,7 @@ def catalogue_file(jobs: int) -> str:
 
 def finished_catalogue(entries: dict[str, dict[str, Any]]) -> str:
     """Text of the catalogue; what this environment cannot build keeps the entry that it has."""
-    shipped = shipped_entries()
+    shipped = shipped_entries(CATALOGUE)
     kept = []
     for name in list(entries):
         if (package := entries[name].pop("lacks", None)) is None:
@@ -181,7 +198,7 @@ def main() -> int:
     """Parse the arguments, then write or compare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
-    parser.add_argument("--only", choices=["mappings", "models"], help="one of the two parts")
+    parser.add_argument("--only", choices=["mappings", "models", "plans"], help="one part")
     parser.add_argument("--jobs", type=int, default=2, help="processes that build models")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -189,14 +206,16 @@ def main() -> int:
     torch.set_num_threads(1)
 
     wanted: dict[str, str] = {}
-    if arguments.only != "models":
+    if arguments.only in (None, "mappings"):
         wanted |= mapping_files()
-    if arguments.only != "mappings":
+    if arguments.only in (None, "models"):
         wanted[CATALOGUE] = catalogue_file(arguments.jobs)
+    if arguments.only in (None, "plans"):
+        wanted[PLANS] = plans_file()
     shipped = {
         name: text
         for name, text in shipped_files().items()
-        if arguments.only in (None, "models" if name == CATALOGUE else "mappings")
+        if arguments.only in (None, PARTS.get(name, "mappings"))
     }
     if not arguments.check:
         write(wanted, shipped)

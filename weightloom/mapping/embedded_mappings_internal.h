@@ -13,7 +13,7 @@ struct EmbeddedFile {
   std::string_view text;
 };
 
-/// Sorted by file. One is no mapping: models.json, the model catalogue.
+/// Sorted by file. Two are no mappings: models.json and parallel_plans.json.
 std::span<const EmbeddedFile> embedded_mappings() noexcept;
 
 }  // namespace weightloom
