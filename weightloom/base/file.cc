@@ -26,6 +26,12 @@ void check(int64_t result, std::string_view doing, const std::string& path) {
   if (result < 0) throw system_error(static_cast<int>(-result), doing, path);
 }
 
+/// The words are put together only where they are needed: reads may be many and small.
+void check_transfer(int64_t result, std::string_view verb, size_t size, int64_t offset,
+                    const std::string& path) {
+  if (result < 0) check(result, fmt::format("{} {} bytes at offset {}", verb, size, offset), path);
+}
+
 ErrorCode code_of(int error) {
   switch (error) {
     case ENOENT:
@@ -182,7 +188,7 @@ void File::read_at(std::span<std::byte> buffer, int64_t offset) const {
   while (!rest.empty()) {
     int64_t done = static_cast<int64_t>(buffer.size() - rest.size());
     int64_t count = retry([&] { return calls_->pread(fd_, rest, offset + done); });
-    check(count, fmt::format("read {} bytes at offset {}", rest.size(), offset + done), path_);
+    check_transfer(count, "read", rest.size(), offset + done, path_);
     if (count == 0) {
       throw ended_early(path_, offset, static_cast<int64_t>(buffer.size()),
                         static_cast<int64_t>(rest.size()));
@@ -192,6 +198,7 @@ void File::read_at(std::span<std::byte> buffer, int64_t offset) const {
 }
 
 void File::read_at(std::span<const std::span<std::byte>> buffers, int64_t offset) const {
+  if (buffers.size() == 1) return read_at(buffers.front(), offset);
   std::vector<std::span<std::byte>> parts(buffers.begin(), buffers.end());
   auto rest = drop_bytes(parts, 0);
   int64_t needed = total_size(buffers);
@@ -199,7 +206,7 @@ void File::read_at(std::span<const std::span<std::byte>> buffers, int64_t offset
   while (done < needed) {
     auto batch = rest.first(std::min<size_t>(rest.size(), IOV_MAX));
     int64_t count = retry([&] { return calls_->preadv(fd_, batch, offset + done); });
-    check(count, fmt::format("read {} bytes at offset {}", needed - done, offset + done), path_);
+    check_transfer(count, "read", static_cast<size_t>(needed - done), offset + done, path_);
     if (count == 0) throw ended_early(path_, offset, needed, needed - done);
     rest = drop_bytes(rest, static_cast<size_t>(count));
     done += count;
@@ -213,7 +220,7 @@ void File::write_at(std::span<const std::byte> buffer, int64_t offset) const {
     int64_t count = retry([&] { return calls_->pwrite(fd_, rest, at); });
     // A write that makes no progress would loop for ever.
     if (count == 0) count = -EIO;
-    check(count, fmt::format("write {} bytes at offset {}", rest.size(), at), path_);
+    check_transfer(count, "write", rest.size(), at, path_);
     rest = rest.subspan(static_cast<size_t>(count));
   }
 }
@@ -221,7 +228,7 @@ void File::write_at(std::span<const std::byte> buffer, int64_t offset) const {
 size_t File::write_direct_at(std::span<const std::byte> buffer, int64_t offset) const {
   const int64_t count = retry([&] { return calls_->pwrite(fd_, buffer, offset); });
   if (count == -EINVAL) return 0;
-  check(count, fmt::format("write {} bytes at offset {}", buffer.size(), offset), path_);
+  check_transfer(count, "write", buffer.size(), offset, path_);
   return static_cast<size_t>(count);
 }
 

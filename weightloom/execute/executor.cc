@@ -101,8 +101,10 @@ class Execution {
   /// Reads that follow one another in a file become one call, wherever they land.
   void read_direct(const TileReads& reads, std::span<std::byte> memory) {
     std::vector<std::span<std::byte>> spans;
+    const File* file = nullptr;
     for (size_t i = 0; i < reads.direct.size();) {
       const DirectRead& first = reads.direct[i];
+      if (i == 0 || first.file != reads.direct[i - 1].file) file = &files_.get(first.file);
       int64_t end = first.file_offset;
       spans.clear();
       for (; i < reads.direct.size(); ++i) {
@@ -111,8 +113,7 @@ class Execution {
         spans.push_back(memory.subspan(as_size(read.tile_offset), as_size(read.size_bytes)));
         end += read.size_bytes;
       }
-      files_.get(first.file)
-          .read_at(std::span<const std::span<std::byte>>(spans), first.file_offset);
+      file->read_at(std::span<const std::span<std::byte>>(spans), first.file_offset);
     }
   }
 

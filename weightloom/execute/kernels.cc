@@ -121,6 +121,10 @@ void copy_loops(const Loops& loops, const std::byte* from, std::byte* to) noexce
       return StridedCopy<FixedCopy<8>>(loops).run(from, to);
     case 16:
       return StridedCopy<FixedCopy<16>>(loops).run(from, to);
+    case 32:
+      return StridedCopy<FixedCopy<32>>(loops).run(from, to);
+    case 64:
+      return StridedCopy<FixedCopy<64>>(loops).run(from, to);
     default:
       return StridedCopy<AnyCopy>(loops).run(from, to);
   }

@@ -86,7 +86,7 @@ Region transpose_of(int64_t rows, int64_t columns, int64_t width) {
 }
 
 TEST(KernelsTest, RandomRegionsOfAllWidthsAreCopiedPointwise) {
-  for (int64_t width : {1, 2, 3, 4, 5, 8, 16, 24}) {
+  for (int64_t width : {1, 2, 3, 4, 5, 8, 16, 24, 32, 64, 96}) {
     for (uint64_t i = 0; i < 200; ++i) {
       const uint64_t seed = testing::test_seed() + i;
       SCOPED_TRACE(::testing::Message() << "WEIGHTLOOM_SEED=" << seed << ", width " << width);

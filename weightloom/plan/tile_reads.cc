@@ -1,6 +1,6 @@
 // How one tile is read: which runs go straight into it, which through the staging buffer.
 #include <algorithm>
-#include <limits>
+#include <optional>
 #include <utility>
 
 #include "weightloom/plan/schedule.h"
@@ -9,9 +9,11 @@ namespace weightloom {
 namespace {
 
 // A run this long is worth a vector entry of a read call of its own, without a staging copy.
-constexpr int64_t kDirectRunBytes = 1024;
+constexpr int64_t kDirectRunBytes = 2048;
 // What a read call costs, in bytes that could be copied meanwhile.
 constexpr int64_t kCallCostBytes = 3072;
+// What is swept and then copied stays in the second-level cache meanwhile.
+constexpr int64_t kSweepBytes = int64_t{512} << 10;
 
 /// Length of the innermost run of bytes that is contiguous on both sides.
 int64_t run_bytes(const Region& region) {
@@ -91,14 +93,20 @@ void for_each_step(std::span<const Axis> axes, int64_t Axis::* stride, Visit vis
   }
 }
 
-/// Steps [first, first + count) of the outermost axis of a region.
-Region outermost_steps(const Region& region, int64_t first, int64_t count) {
+/// Steps [first, first + count) of an axis.
+struct Steps {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+/// Some steps of the outermost axis of a region.
+Region outermost_steps(const Region& region, Steps steps) {
   Region part = region;
   const Axis& axis = region.axes.front();
-  part.source_offset += first * axis.source_stride;
-  part.target_offset += first * axis.target_stride;
-  part.axes.front().extent = count;
-  if (count == 1) part.axes.erase(part.axes.begin());
+  part.source_offset += steps.first * axis.source_stride;
+  part.target_offset += steps.first * axis.target_stride;
+  part.axes.front().extent = steps.count;
+  if (steps.count == 1) part.axes.erase(part.axes.begin());
   return part;
 }
 
@@ -155,7 +163,7 @@ class TileReader {
     const int64_t most = std::max<int64_t>(staging_cap_ / step_bytes, 1);
     for (int64_t first = 0; first < extent; first += most) {
       TileRegion part = whole;
-      part.copy.region = outermost_steps(whole.region(), first, std::min(most, extent - first));
+      part.copy.region = outermost_steps(whole.region(), {first, std::min(most, extent - first)});
       collect(std::move(part));
     }
   }
@@ -222,17 +230,51 @@ class TileReader {
     });
   }
 
+  /// In one sweep, or in several along the outermost axis of all the regions: what was read then
+  /// stays in the cache until it is copied.
   void stage_hull(const Neighbours& some, int64_t hull) {
+    const std::optional<Axis> rows = common_rows(some);
+    if (!rows || hull <= kSweepBytes) return stage_sweep(some, std::nullopt);
+    const int64_t most = std::max<int64_t>(kSweepBytes / rows->source_stride, 1);
+    for (int64_t first = 0; first < rows->extent; first += most) {
+      stage_sweep(some, Steps{first, std::min(most, rows->extent - first)});
+    }
+  }
+
+  /// The outermost axis of both sides, if all regions step along it together and one step of all
+  /// ends before the next one begins.
+  std::optional<Axis> common_rows(const Neighbours& some) const {
+    std::optional<Axis> rows;
+    int64_t end = 0;
+    for (size_t i = some.first; i < some.last; ++i) {
+      const AxisList& axes = regions_[i].region().axes;
+      if (axes.empty()) return std::nullopt;
+      const Axis& outer = axes.front();
+      if (rows && (outer.extent != rows->extent || outer.source_stride != rows->source_stride)) {
+        return std::nullopt;
+      }
+      rows = outer;
+      end = std::max(end, regions_[i].end() - (outer.extent - 1) * outer.source_stride);
+    }
+    if (end - regions_[some.first].begin() > rows->source_stride) return std::nullopt;
+    return rows;
+  }
+
+  /// Reads the hull of the regions, or of some of their steps.
+  void stage_sweep(const Neighbours& some, std::optional<Steps> steps) {
     StagedGroup group;
     group.file = regions_[some.first].file;
-    group.staging_bytes = hull;
-    const int64_t begin = regions_[some.first].begin();
-    group.reads.push_back({begin, 0, hull});
+    int64_t end = 0;
     for (size_t i = some.first; i < some.last; ++i) {
-      StagedCopy copy = std::move(regions_[i].copy);
-      copy.region.source_offset -= begin;
-      group.copies.push_back(std::move(copy));
+      TileRegion part = regions_[i];
+      if (steps) part.copy.region = outermost_steps(part.region(), *steps);
+      end = std::max(end, part.end());
+      group.copies.push_back(std::move(part.copy));
     }
+    const int64_t begin = group.copies.front().region.source_offset;
+    for (StagedCopy& copy : group.copies) copy.region.source_offset -= begin;
+    group.staging_bytes = end - begin;
+    group.reads.push_back({begin, 0, group.staging_bytes});
     add(std::move(group));
   }
 
