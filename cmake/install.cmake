@@ -10,6 +10,9 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/weightloom)
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
   ${PROJECT_SOURCE_DIR}/weightloom/*.h)
 list(FILTER headers EXCLUDE REGEX "_(internal|testing)\\.h$|^weightloom/cli/")
+if(NOT TARGET weightloom_mpi)
+  list(FILTER headers EXCLUDE REGEX "/mpi_group\\.h$")
+endif()
 foreach(header ${headers})
   cmake_path(GET header PARENT_PATH folder)
   install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder} COMPONENT development)
@@ -26,6 +29,23 @@ if(TARGET weightloom_shared)
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
     NAMELINK_COMPONENT development)
   install(EXPORT weightloom_shared NAMESPACE weightloom:: FILE weightloom-shared-targets.cmake
+    DESTINATION ${package_folder} COMPONENT development)
+endif()
+
+# Ranks under MPI, with files of targets of their own: who does not ask for them needs no MPI.
+if(TARGET weightloom_mpi)
+  install(TARGETS weightloom_mpi EXPORT weightloom_mpi_static
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+  install(EXPORT weightloom_mpi_static NAMESPACE weightloom::
+    FILE weightloom-mpi-static-targets.cmake
+    DESTINATION ${package_folder} COMPONENT development)
+endif()
+if(TARGET weightloom_mpi_shared)
+  install(TARGETS weightloom_mpi_shared EXPORT weightloom_mpi_shared
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
+    NAMELINK_COMPONENT development)
+  install(EXPORT weightloom_mpi_shared NAMESPACE weightloom::
+    FILE weightloom-mpi-shared-targets.cmake
     DESTINATION ${package_folder} COMPONENT development)
 endif()
 

@@ -31,7 +31,9 @@ ROOMS = (
     "cli",
 )
 LIBRARY_ROOMS = ROOMS[:-1]
-THIRD_PARTY = re.compile(r"^(fmt/|simdjson|nlohmann/|pcre2|tbb/|oneapi/|CLI/|xxhash|liburing|hwy/)")
+THIRD_PARTY = re.compile(
+    r"^(fmt/|simdjson|nlohmann/|pcre2|tbb/|oneapi/|CLI/|xxhash|liburing|hwy/|mpi\.h)"
+)
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 TEST_FILE = re.compile(r"_(test|testing|fuzz)\.(h|cc)$")
 LANGUAGES = {".h": "C++", ".cc": "C++", ".py": "Python", ".sh": "shell"}

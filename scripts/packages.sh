@@ -8,7 +8,7 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 weightloom_build_packages=(
   g++ cmake ninja-build ccache pkg-config
   libsimdjson-dev nlohmann-json3-dev libpcre2-dev libcli11-dev libfmt-dev libhwy-dev libxxhash-dev
-  libgtest-dev libgmock-dev
+  libgtest-dev libgmock-dev libopenmpi-dev openmpi-bin
 )
 
 # For the checks on top: sanitizers, fuzzing, formatting, linting, the Python tests.

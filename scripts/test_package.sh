@@ -49,7 +49,10 @@ foreign_symbols() {
 }
 
 check_symbols() {
-  ! foreign_symbols "$prefix/lib/libweightloom.so" || fail 'the library exports what is not its own'
+  local library
+  for library in "$prefix"/lib/libweightloom*.so; do
+    ! foreign_symbols "$library" || fail "$library exports what is not its own"
+  done
   # What is declared in C is exported, all of it.
   diff <(grep -oE '\bwl_[a-z_]+\(' weightloom/c_api.h | tr -d '(' | LC_ALL=C sort -u) \
     <(nm --dynamic --defined-only "$prefix/lib/libweightloom.so" | grep -oE '\bwl_[a-z_]+$' | LC_ALL=C sort -u) ||
@@ -108,6 +111,14 @@ use_by_pkg_config() {
   LD_LIBRARY_PATH=$prefix/lib "$work/by_pkg_config" "$checkpoint" >"$work/by_pkg_config.seen"
 }
 
+use_mpi() {
+  local ranks=$work/mpi_$1/ranks
+  build_project tests/package/mpi "mpi_$1" -DKIND="$1"
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none \
+    mpirun --oversubscribe -n 2 "$work/mpi_$1/use_mpi" >"$ranks"
+  [[ $(sort -u "$ranks") == '2 ranks; rank 1: the disk is full' ]] || fail 'use_mpi does not agree'
+}
+
 check_answers() {
   local seen
   grep -q '^model.layers.0.mlp.experts.gate_up_proj: [0-9]* bytes$' "$work/cpp_static/seen" ||
@@ -132,5 +143,9 @@ use_from_c shared
 use_from_cpp static OFF
 use_from_cpp shared ON
 use_by_pkg_config
+if [[ -e $prefix/lib/libweightloom_mpi.a ]]; then
+  use_mpi static
+  use_mpi shared
+fi
 check_answers
 printf 'the installed package is as it should be\n'
