@@ -3,22 +3,52 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "weightloom/execute/comparison_internal.h"
+#include "weightloom/safetensors/rank_files.h"
+#include "weightloom/sharding/whole_tensors.h"
 
 namespace weightloom {
 namespace {
 
 /// True if A holds what B holds, once B is renamed. Dtypes say nothing of the layout.
-bool have_equal_specs(const Checkpoint& a, const Checkpoint& b, const std::vector<Rename>& renames,
-                      int threads) {
-  if (a.tensors().size() != b.tensors().size()) return false;
-  const RenamedNames renamed = apply_renames(renames, names_of(b), threads);
-  for (size_t i = 0; i < b.tensors().size(); ++i) {
-    const StoredTensor* other = renamed.names[i] ? a.find(*renamed.names[i]) : nullptr;
-    const StoredTensor& mine = b.tensors()[i];
-    if (other == nullptr || other->shape != mine.shape) return false;
+bool have_equal_specs(const WholeTensors& a, const WholeTensors& b,
+                      const std::vector<Rename>& renames, int threads) {
+  if (a.tensors.size() != b.tensors.size()) return false;
+  std::vector<std::string_view> names;
+  for (const NamedLayout& tensor : b.tensors) names.push_back(tensor.name);
+  const RenamedNames renamed = apply_renames(renames, names, threads);
+  for (size_t i = 0; i < b.tensors.size(); ++i) {
+    if (!renamed.names[i]) return false;
+    const auto other =
+        std::ranges::lower_bound(a.tensors, *renamed.names[i], {}, &NamedLayout::name);
+    if (other == a.tensors.end() || other->name != *renamed.names[i] ||
+        other->layout.shape() != b.tensors[i].layout.shape()) {
+      return false;
+    }
   }
   return true;
+}
+
+/// Spreads what B becomes as A is spread. What A does not have stays whole, on every rank.
+void spread_like(Conversion& conversion, const Checkpoint& a, const WholeTensors& whole) {
+  if (!whole.manifest) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("{}: without {} only whole tensors can be compared with it", a.path(),
+                            kManifestName),
+                "convert it to whole tensors first");
+  }
+  Spread spread{whole.manifest->meshes, {}};
+  const auto& tensors = whole.manifest->tensors;
+  for (const ProgramTarget& target : conversion.program.targets()) {
+    const auto found = std::ranges::lower_bound(tensors, target.name, {}, &ShardedTensor::name);
+    const bool is_there =
+        found != tensors.end() && found->name == target.name && found->shape == target.shape;
+    spread.shardings.push_back(is_there ? found->sharding : Sharding());
+  }
+  conversion.spread = std::move(spread);
+  conversion = for_all_ranks(std::move(conversion));
 }
 
 /// True for a checkpoint in the runtime layout on whose names the base model's prefix was changed.
@@ -55,13 +85,16 @@ std::vector<ProgramFile> files_of(const Checkpoint& checkpoint) {
 
 Conversion bring_to_layout_of(const Syscalls& calls, const Checkpoint& a, const Checkpoint& b,
                               Selection selection, const Registry& registry, int threads) {
-  if (!selection.to && !have_equal_specs(a, b, selection.renames, threads)) {
+  const WholeTensors whole_a = whole_tensors(calls, a);
+  if (!selection.to &&
+      !have_equal_specs(whole_a, whole_tensors(calls, b), selection.renames, threads)) {
     selection.to = side_of_a(calls, a, b, selection, registry);
   }
   Conversion conversion = plan_conversion(calls, b, selection, registry, threads);
   if (conversion.is_refused(selection.lenient)) {
     throw refusal_of(conversion.findings, selection.lenient);
   }
+  if (a.is_sharded()) spread_like(conversion, a, whole_a);
   return conversion;
 }
 

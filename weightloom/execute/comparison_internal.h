@@ -15,7 +15,8 @@ namespace weightloom {
 std::vector<ProgramFile> files_of(const Checkpoint& checkpoint);
 
 /// The program that brings B to A's layout: to `selection.to`, else to the side that A is on, else,
-/// where that cannot be told or names and shapes are equal already, B as it is.
+/// where that cannot be told or names and shapes are equal already, B as it is. If A is a sharded
+/// folder, the program makes what each rank has (Conversion::ranks).
 /// Errors: plan if B cannot be brought there, and those of plan_conversion.
 Conversion bring_to_layout_of(const Syscalls& calls, const Checkpoint& a, const Checkpoint& b,
                               Selection selection, const Registry& registry, int threads);

@@ -7,6 +7,7 @@
 #include "weightloom/base/temporary_folder_testing.h"
 #include "weightloom/execute/convert.h"
 #include "weightloom/execute/convert_testing.h"
+#include "weightloom/execute/verify.h"
 
 namespace weightloom::testing {
 namespace {
@@ -133,6 +134,25 @@ TEST_F(ConvertShardedTest, ReplicasThatDifferAreRefused) {
   trust.compare_replicas = false;
   convert_to("parts", "back", whole(), std::nullopt, trust);
   EXPECT_EQ(read_tensors(at("back")), read_tensors(at("hub")));
+}
+
+TEST_F(ConvertShardedTest, VerifyComparesEachRankWithItsPart) {
+  convert_to("hub", "parts", over("ep=2,tp=2", kExperts, Side::runtime));
+  const auto differences = [&](const std::string& a, const std::string& b) {
+    const VerifyReport report = verify_equal(
+        system_calls(), Checkpoint::open(system_calls(), at(a)),
+        Checkpoint::open(system_calls(), at(b)), {}, Registry::built_in(), RunOptions());
+    return report.differences.size();
+  };
+  EXPECT_EQ(differences("parts", "hub"), 0U);
+  EXPECT_EQ(differences("hub", "parts"), 0U);
+  const Checkpoint parts = Checkpoint::open(system_calls(), at("parts"));
+  EXPECT_TRUE(verify_readable(system_calls(), parts, RunOptions()).equal);
+  const std::string path = at("parts/rank-00003-of-00004.safetensors");
+  std::string text = read_whole_file(system_calls(), path);
+  text.back() = static_cast<char>(text.back() + 1);
+  write_whole_file(system_calls(), path, text);
+  EXPECT_EQ(differences("parts", "hub"), 1U);
 }
 
 TEST_F(ConvertShardedTest, WhatIsAskedWronglyIsRefused) {

@@ -283,6 +283,12 @@ class Differ {
 
 DiffReport diff(const Syscalls& calls, const Checkpoint& a, const Checkpoint& b,
                 const Selection& selection, const Registry& registry, const RunOptions& run) {
+  if (a.is_sharded()) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("{}: diff needs whole tensors on side A, and this is a sharded folder",
+                            a.path()),
+                "give it as B, convert it to whole tensors first, or use verify");
+  }
   return Differ(calls, a, b, selection, registry, run).diff();
 }
 

@@ -55,7 +55,8 @@ struct DiffReport {
 /// Compares A with B as it is; with `selection.from`, `.to` or a mapping named in it, with B
 /// brought to A's layout, as verify_equal. Only tensors that include and exclude let pass are
 /// compared. Reads both once, within the budget, on `run.threads` threads; the result does not
-/// depend on it. Errors: plan if B cannot be brought there; io, cancelled.
+/// depend on it. A sharded folder can be B only. Errors: unsupported if A is one; plan if B cannot
+/// be brought there; io, cancelled.
 DiffReport diff(const Syscalls& calls, const Checkpoint& a, const Checkpoint& b,
                 const Selection& selection, const Registry& registry, const RunOptions& run);
 

@@ -14,8 +14,10 @@
 #include "weightloom/execute/compare_sink_internal.h"
 #include "weightloom/execute/comparison_internal.h"
 #include "weightloom/execute/hash_sink_internal.h"
+#include "weightloom/execute/replicas.h"
 #include "weightloom/plan/compile.h"
 #include "weightloom/plan/conversion.h"
+#include "weightloom/safetensors/rank_files.h"
 
 namespace weightloom {
 namespace {
@@ -37,7 +39,7 @@ class Comparison {
   VerifyReport compare() && {
     Conversion conversion = bring_to_layout_of(calls_, a_, b_, selection_, registry_, run_.threads);
     report_.findings = std::move(conversion.findings);
-    const CopyProgram shared = match_targets(conversion.program);
+    const CopyProgram shared = match_targets(conversion);
     find_only_in_a(conversion.program);
     compare_values(shared);
     sort_differences();
@@ -46,10 +48,13 @@ class Comparison {
 
  private:
   /// The targets that A has with equal dtype and shape; the others are differences.
-  CopyProgram match_targets(const CopyProgram& program) {
+  CopyProgram match_targets(const Conversion& conversion) {
+    const CopyProgram& program = conversion.program;
     std::vector<bool> keep;
-    for (const ProgramTarget& target : program.targets()) {
-      const StoredTensor* stored = a_.find(target.name);
+    for (size_t i = 0; i < program.targets().size(); ++i) {
+      const ProgramTarget& target = program.targets()[i];
+      const StoredTensor* stored =
+          a_.is_sharded() ? part_of_rank(target.name, conversion.ranks[i]) : a_.find(target.name);
       keep.push_back(stored != nullptr && agrees(*stored, target));
       if (keep.back()) stored_.push_back(stored);
       if (stored == nullptr) {
@@ -57,6 +62,18 @@ class Comparison {
       }
     }
     return select_targets(program, keep);
+  }
+
+  /// What a rank of A has of a tensor; null if it has nothing.
+  const StoredTensor* part_of_rank(const std::string& name, int64_t rank) const {
+    const auto ranks = static_cast<int64_t>(a_.files().size());
+    for (const StoredTensor& part :
+         std::ranges::equal_range(a_.tensors(), name, {}, &StoredTensor::name)) {
+      if (a_.files()[static_cast<size_t>(part.file)].name == rank_file_name(rank, ranks)) {
+        return &part;
+      }
+    }
+    return nullptr;
   }
 
   bool agrees(const StoredTensor& a, const ProgramTarget& b) {
@@ -77,7 +94,9 @@ class Comparison {
     std::vector<std::string_view> names;
     for (const ProgramTarget& target : program.targets()) names.push_back(target.name);
     std::sort(names.begin(), names.end());
+    std::string_view before;
     for (const StoredTensor& tensor : a_.tensors()) {
+      if (std::exchange(before, tensor.name) == tensor.name) continue;  // another rank's part
       if (!is_selected(selection_, tensor.name)) continue;
       if (std::binary_search(names.begin(), names.end(), tensor.name)) continue;
       add(tensor.name, "only_in_a", fmt::format("'{}' is in A alone", tensor.name));
@@ -122,6 +141,7 @@ VerifyReport verify_readable(const Syscalls& calls, const Checkpoint& a, const R
   Selection as_is;
   as_is.mapping = "none";
   const Conversion conversion = plan_conversion(calls, a, as_is, Registry());
+  if (conversion.is_refused(false)) throw refusal_of(conversion.findings, false);
   const std::optional<Checksums> checksums = read_checksums(calls, a);
   NullSink nowhere;
   HashSink sink(conversion.program,
@@ -132,6 +152,11 @@ VerifyReport verify_readable(const Syscalls& calls, const Checkpoint& a, const R
   report.tensors = static_cast<int64_t>(conversion.program.targets().size());
   report.bytes = conversion.program.target_bytes();
   report.findings = conversion.findings;
+  for (Finding& finding : compare_replicas(calls, a, conversion.replicas, run)) {
+    report.differences.push_back(
+        {finding.tensor, std::move(finding.code), std::move(finding.message)});
+    report.equal = false;
+  }
   if (!checksums) return report;
   report.has_checksums = true;
   for (Finding& finding : compare_checksums(*checksums, a, sink.digests())) {

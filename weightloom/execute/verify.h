@@ -33,13 +33,16 @@ struct VerifyReport {
 };
 
 /// Reads every byte of a checkpoint whose headers and index agree (else it could not be opened),
+/// of a sharded folder also replicas, which must be equal (difference `replicas_differ`),
 /// and compares the digests of its tensors with the checksum file, where there is one
-/// (checksums.h). Errors: io; format if the checksum file is broken.
+/// (checksums.h). Errors: io; format if the checksum file is broken; plan if the parts of a sharded
+/// folder do not make up whole tensors.
 VerifyReport verify_readable(const Syscalls& calls, const Checkpoint& a, const RunOptions& run);
 
 /// Brings B to A's layout (`selection.to`, else A's own side) and, with `selection.dtype`, to that
 /// dtype, and compares bit for bit. A cast loses bits, so a checkpoint that was cast is A, and what
-/// it was cast from is B.
+/// it was cast from is B. If A is a sharded folder, each rank's tensors are compared with what that
+/// rank has of B's.
 /// Errors: plan if B cannot be brought there; io.
 VerifyReport verify_equal(const Syscalls& calls, const Checkpoint& a, const Checkpoint& b,
                           const Selection& selection, const Registry& registry,
