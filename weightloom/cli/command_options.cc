@@ -160,6 +160,11 @@ void add_selection_flags(CLI::App& app, Selection& selection) {
             "or 'dense: fsdp=8,tp=4; expert: ep=32'; fsdp cuts dim 0, dp\n"
             "holds replicas, others need placements (default: no ranks)",
             [&selection](const std::string& text) { selection.meshes = MeshSet::parse(text); });
+  add_value(app, "--tp-plan", "auto|FILE",
+            "Which tensors tp and ep cut: the model's own parallel plan\n"
+            "(auto, by the class in config.json), or JSON {NAME: STYLE};\n"
+            "of what is left fsdp cuts dim 0 (default: none)",
+            [&selection](const std::string& text) { selection.tp_plan = text; });
   add_value(app, "--placements", "FILE",
             "How tensors are spread: JSON [{pattern: GLOB, placements:\n"
             "[{axis, shard: DIM}, ...]}], in carving order, the first\n"

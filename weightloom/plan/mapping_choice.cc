@@ -107,17 +107,6 @@ MappingChoice choose_by_type(const Checkpoint& checkpoint, const SideFacts& fact
                  must_know);
 }
 
-/// The class that is to hold the model: as asked for, else as config.json says, else the one that
-/// AutoModel takes for its model_type.
-ModelTree tree_of(const SideFacts& facts, const Registry& registry) {
-  if (!facts.config.present()) return {};
-  if (!facts.architecture.empty()) {
-    return model_tree(registry.models(), facts.architecture, facts.config);
-  }
-  const auto base = registry.models().class_for("AutoModel", facts.config.model_type());
-  return base ? model_tree(registry.models(), *base, facts.config) : ModelTree();
-}
-
 MappingChoice choose_by_config(const Checkpoint& checkpoint, const SideFacts& facts,
                                const Registry& registry, bool must_know) {
   if (!facts.config.present()) {
@@ -172,6 +161,17 @@ MappingChoice choose_rules(const Syscalls& calls, const Checkpoint& checkpoint,
 }
 
 }  // namespace
+
+/// The class that is to hold the model: as asked for, else as config.json says, else the one that
+/// AutoModel takes for its model_type.
+ModelTree tree_of(const SideFacts& facts, const Registry& registry) {
+  if (!facts.config.present()) return {};
+  if (!facts.architecture.empty()) {
+    return model_tree(registry.models(), facts.architecture, facts.config);
+  }
+  const auto base = registry.models().class_for("AutoModel", facts.config.model_type());
+  return base ? model_tree(registry.models(), *base, facts.config) : ModelTree();
+}
 
 SideFacts read_side_facts(const Syscalls& calls, const Checkpoint& checkpoint,
                           const OperationMakers& operations) {

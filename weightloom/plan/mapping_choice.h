@@ -14,6 +14,7 @@
 #include "weightloom/base/syscalls.h"
 #include "weightloom/mapping/mapping.h"
 #include "weightloom/mapping/model_config.h"
+#include "weightloom/mapping/model_tree.h"
 #include "weightloom/mapping/provenance.h"
 #include "weightloom/mapping/registry.h"
 #include "weightloom/mapping/runtime_names.h"
@@ -33,6 +34,9 @@ struct SideFacts {
 /// Errors: format if config.json or weightloom.json is broken.
 SideFacts read_side_facts(const Syscalls& calls, const Checkpoint& checkpoint,
                           const OperationMakers& operations = OperationMakers::built_in());
+
+/// The models of the class in config.json, or of its model_type; empty if it is not known.
+ModelTree tree_of(const SideFacts& facts, const Registry& registry);
 
 /// What is known of the model that is to hold the tensors.
 struct ModelFacts {

@@ -10,6 +10,7 @@
 #include "weightloom/plan/compile.h"
 #include "weightloom/plan/conversion.h"
 #include "weightloom/plan/mapping_choice.h"
+#include "weightloom/sharding/tp_plan.h"
 #include "weightloom/sharding/whole_tensors.h"
 
 namespace weightloom {
@@ -69,7 +70,11 @@ class Planner {
   std::vector<ProgramSource> stored_sources() const;
   std::vector<ProgramSource> whole_sources() const;
   std::vector<Layout> whole_layouts() const;
+
+  // planner_spread.cc: which rank holds what of the targets
   void spread();
+  std::vector<Sharding> shardings_of_targets();
+  TpPlan parallel_plan() const;
 
   // planner_record.cc: what the output is to say of itself
   void record();

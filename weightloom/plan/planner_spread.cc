@@ -1,6 +1,5 @@
 // How a conversion's targets are spread over ranks.
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -8,28 +7,19 @@
 #include <fmt/format.h>
 
 #include "weightloom/plan/planner_internal.h"
+#include "weightloom/sharding/model_plans.h"
+#include "weightloom/sharding/tp_plan.h"
 
 namespace weightloom {
 namespace {
 
-constexpr std::string_view kFsdpAxis = "fsdp";
-
-/// Without other word, fsdp cuts the outermost dim, and dp holds replicas.
-Sharding default_sharding(const Mesh& mesh, const Shape& shape) {
-  Sharding sharding;
-  if (mesh.find(kFsdpAxis) && !shape.empty()) {
-    sharding.steps.push_back(CutStep{std::string(kFsdpAxis), 0});
-  }
-  return sharding;
-}
-
-/// What an axis cuts is declared: only fsdp and dp say by their names what becomes of tensors.
-void refuse_undeclared_axes(const Mesh& mesh) {
-  for (const MeshAxis& axis : mesh.axes()) {
-    if (axis.name == kFsdpAxis || axis.name == "dp" || axis.size == 1) continue;
-    throw Error(ErrorCode::usage,
-                fmt::format("nothing says what axis '{}' of the mesh '{}' cuts", axis.name,
-                            to_string(mesh)),
+/// What an axis cuts is declared: without a plan only fsdp and those of replicas say it by their
+/// names.
+void refuse_undeclared_axes(const MeshSet& meshes) {
+  try {
+    check_axes(TpPlan(), meshes);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::usage, error.what(),
                 "give --tp-plan auto, a --tp-plan FILE, or --placements FILE");
   }
 }
@@ -48,24 +38,58 @@ LayoutManifest manifest_of(const Conversion& conversion) {
 
 }  // namespace
 
+/// The parallel plan that the caller asks for; empty if none.
+TpPlan Planner::parallel_plan() const {
+  if (!selection_.tp_plan) return {};
+  if (result_.to != Side::runtime && !choice_.mapping.empty()) {
+    throw Error(ErrorCode::usage,
+                "--tp-plan: parallel plans name tensors of the runtime layout, and the targets are "
+                "in another",
+                "give --to runtime");
+  }
+  if (*selection_.tp_plan != "auto") return read_tp_plan(calls_, *selection_.tp_plan);
+  const ModelTree tree = tree_of(facts_, registry_);
+  if (tree.nodes.empty()) {
+    throw Error(ErrorCode::usage,
+                fmt::format("{}: --tp-plan auto: config.json does not tell a known model",
+                            source_.path()),
+                "give the plan with --tp-plan FILE, or the class with --architecture");
+  }
+  return tp_plan_of(tree);
+}
+
+/// Placements come first, then the plan, which cuts dim 0 by fsdp last.
+std::vector<Sharding> Planner::shardings_of_targets() {
+  const TpPlan plan = parallel_plan();
+  const bool plans_all = selection_.tp_plan || selection_.placements.empty();
+  if (!selection_.tp_plan && plans_all) refuse_undeclared_axes(*selection_.meshes);
+  std::vector<Sharding> shardings;
+  std::vector<NamedShape> planned;
+  std::vector<size_t> places;
+  for (const ProgramTarget& target : result_.program.targets()) {
+    const Sharding* declared = find_placement(selection_.placements, target.name);
+    if (declared == nullptr && plans_all) {
+      planned.push_back({target.name, target.shape});
+      places.push_back(shardings.size());
+    } else if (declared == nullptr) {
+      add_error("no_placement", target.name,
+                fmt::format("no rule of the placements matches '{}'; \"*\" matches all",
+                            target.name));
+    }
+    shardings.push_back(declared != nullptr ? *declared : Sharding());
+  }
+  if (planned.empty()) return shardings;
+  PlannedShardings made = shardings_for(plan, *selection_.meshes, planned);
+  std::ranges::move(made.findings, std::back_inserter(result_.findings));
+  for (size_t i = 0; i < places.size(); ++i) shardings[places[i]] = std::move(made.shardings[i]);
+  return shardings;
+}
+
 void Planner::spread() {
   result_.replicas = std::move(whole_.replicas);
   if (!selection_.meshes) return;
-  Spread spread{*selection_.meshes, {}};
-  if (selection_.placements.empty()) refuse_undeclared_axes(spread.meshes.first());
-  for (const ProgramTarget& target : result_.program.targets()) {
-    const Sharding* declared = find_placement(selection_.placements, target.name);
-    if (declared == nullptr && !selection_.placements.empty()) {
-      add_error(
-          "no_placement", target.name,
-          fmt::format("no rule of the placements matches '{}'; \"*\" matches all", target.name));
-    }
-    spread.shardings.push_back(
-        declared != nullptr ? *declared : default_sharding(spread.meshes.first(), target.shape));
-  }
-  for (Finding& finding : check_spread(result_.program, spread)) {
-    result_.findings.push_back(std::move(finding));
-  }
+  Spread spread{*selection_.meshes, shardings_of_targets()};
+  std::ranges::move(check_spread(result_.program, spread), std::back_inserter(result_.findings));
   result_.spread = std::move(spread);
 }
 

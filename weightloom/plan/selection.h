@@ -36,6 +36,8 @@ struct Selection {
   bool lenient = false;              ///< let pass source tensors that no target uses
   std::optional<DType> dtype;        ///< what targets of castable dtypes become; nothing: kept
   std::optional<MeshSet> meshes;  ///< the ranks that targets are spread over; nothing: not spread
+  /// Of what no placement matches: the parallel plan of the model (auto), or a file's path.
+  std::optional<std::string> tp_plan;
   std::vector<PlacementRule> placements;  ///< how; the first that matches a target's name wins
   std::vector<std::string> keep_dtype;    ///< globs over target names that `dtype` does not touch
 
