@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <functional>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -210,13 +211,26 @@ void add_rank_flag(CLI::App& app, RankFlag& flag) {
             [&flag](const std::string& text) { flag.rank = parse_rank(text); });
 }
 
-Conversion for_rank(Conversion conversion, const RankFlag& flag) {
+std::vector<int64_t> wanted_ranks(const Conversion& conversion, const RankFlag& flag) {
   if (!conversion.spread && flag.rank) {
     throw Error(ErrorCode::usage, "--rank: there are no ranks without a mesh",
                 "give the mesh with --mesh, as in --mesh fsdp=4,tp=2");
   }
-  if (!flag.rank) return for_all_ranks(std::move(conversion));
-  return for_ranks(std::move(conversion), std::span(&*flag.rank, 1));
+  if (!conversion.spread) return {};
+  if (flag.rank) {
+    Conversion of_nothing;
+    of_nothing.spread = Spread{conversion.spread->meshes, {}};
+    for_ranks(std::move(of_nothing), std::span(&*flag.rank, 1));  // refuses a rank not there
+    return {*flag.rank};
+  }
+  std::vector<int64_t> ranks(static_cast<size_t>(conversion.spread->meshes.size()));
+  std::iota(ranks.begin(), ranks.end(), int64_t{0});
+  return ranks;
+}
+
+Conversion for_rank(Conversion conversion, const RankFlag& flag) {
+  const std::vector<int64_t> ranks = wanted_ranks(conversion, flag);
+  return for_ranks(std::move(conversion), ranks);
 }
 
 void add_run_flags(CLI::App& app, RunFlags& flags) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "weightloom/base/syscalls.h"
 #include "weightloom/cli/command.h"
@@ -40,6 +41,9 @@ void add_path(CLI::App& app, const std::string& name, std::string& path,
 void add_selection_flags(CLI::App& app, Selection& selection);
 /// --rank.
 void add_rank_flag(CLI::App& app, RankFlag& flag);
+/// The ranks that were asked for; none without a mesh.
+/// Errors: usage if there is no mesh, or no such rank.
+std::vector<int64_t> wanted_ranks(const Conversion& conversion, const RankFlag& flag);
 /// The conversion for the rank that was asked for, or for all; as it is without a mesh.
 /// Errors: usage if there is no mesh, or no such rank.
 Conversion for_rank(Conversion conversion, const RankFlag& flag);

@@ -53,12 +53,12 @@ std::string as_runs(const std::vector<int64_t>& numbers) {
   return fmt::format("{{{}}}", result);
 }
 
-std::string place_text(const std::vector<int64_t>& numbers) {
-  if (numbers.empty()) return "";
-  return as_progression(numbers).value_or(as_runs(numbers));
-}
-
 }  // namespace
+
+std::string numbers_text(const std::vector<int64_t>& ascending) {
+  if (ascending.empty()) return "";
+  return as_progression(ascending).value_or(as_runs(ascending));
+}
 
 NumberedName number_name(std::string_view name, NumberedName reused) {
   NumberedName result = std::move(reused);
@@ -112,7 +112,7 @@ std::string FoldedName::text() const {
   size_t place = 0;
   for (char c : skeleton_) {
     if (c == kPlace) {
-      result += place_text(places_[place++].ascending());
+      result += numbers_text(places_[place++].ascending());
     } else {
       result += c;
     }

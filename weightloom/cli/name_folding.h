@@ -31,6 +31,9 @@ class NumberSet {
   std::set<int64_t> large_;
 };
 
+/// `3`, `{0..31}`, `{1..31..2}` (every second), `{0..2,61}`; "" for none.
+std::string numbers_text(const std::vector<int64_t>& ascending);
+
 /// Names of one skeleton.
 class FoldedName {
  public:

@@ -1,12 +1,15 @@
 #include "weightloom/cli/plan_command.h"
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include "weightloom/base/error.h"
 #include "weightloom/cli/command_options.h"
 #include "weightloom/cli/failure_output.h"
+#include "weightloom/cli/plan_json.h"
 #include "weightloom/cli/plan_report.h"
 #include "weightloom/cli/plan_text.h"
+#include "weightloom/cli/rank_plans.h"
 #include "weightloom/execute/budget.h"
 #include "weightloom/plan/dump.h"
 
@@ -32,6 +35,7 @@ class PlanCommand : public Command {
   void declare(CLI::App& app) override {
     add_path(app, "SRC", source_, "A folder, a .safetensors file, or a .safetensors.index.json");
     add_selection_flags(app, selection_);
+    add_rank_flag(app, rank_);
     add_run_flags(app, run_);
     app.add_flag("--dump", dump_, "Print the copy program as text instead: stable, for diffs");
     add_json_flag(app, print_);
@@ -42,19 +46,49 @@ class PlanCommand : public Command {
 
   ExitCode run(const CommandContext& context) override {
     const Checkpoint source = Checkpoint::open(context.calls, source_, default_threads());
-    const PlanReport plan =
-        make_plan(context.calls, source, selection_, run_.run_options(context.calls));
-    write_stdout(text_of(plan, context.out));
+    PlanReport plan = make_plan(context.calls, source, selection_, run_.run_options(context.calls));
+    tell(context, source, plan);
     if (!plan.is_refused()) return ExitCode::done;
     tell_refusal(plan, context.err);
     return ExitCode::differs;
   }
 
  private:
-  std::string text_of(const PlanReport& plan, const Terminal& on) const {
-    if (print_.json) return plan_json(plan);
-    if (dump_) return dump(plan.conversion.program);
-    return plan_text(plan, on);
+  void tell(const CommandContext& context, const Checkpoint& source, PlanReport& plan) const {
+    const std::vector<int64_t> ranks = wanted_ranks(plan.conversion, rank_);
+    if (!ranks.empty()) tell_of_ranks(context, source, plan, ranks);
+    if (print_.json) {
+      if (ranks.empty()) write_stdout(plan_json(plan));
+    } else if (dump_) {
+      if (ranks.empty()) write_stdout(dump(plan.conversion.program));
+    } else {
+      write_stdout(plan_text(plan, context.out));
+    }
+  }
+
+  /// Rank by rank what is printed of each, and into the plan what is told of all.
+  void tell_of_ranks(const CommandContext& context, const Checkpoint& source, PlanReport& plan,
+                     std::span<const int64_t> ranks) const {
+    RankPlans made(context.calls, source, plan, run_.run_options(context.calls));
+    const bool is_list = print_.json && !rank_.rank;
+    std::string_view before = is_list ? "[" : "";
+    plan.disk_bytes_needed = 0;
+    made.for_each(ranks, [&](const RankPlan& rank) {
+      write_stdout(before);
+      write_stdout(text_of(plan, rank, made.world_size()));
+      before = is_list ? "," : "";
+      plan.ranks.push_back(rank.summary());
+      plan.disk_bytes_needed += rank.disk_bytes_needed;
+      plan.cost = rank.cost;
+    });
+    if (is_list) write_stdout("]\n");
+    if (!rank_.rank) plan.cost = made.together();
+  }
+
+  std::string text_of(const PlanReport& plan, const RankPlan& rank, int64_t world_size) const {
+    if (print_.json) return rank_json(plan, rank, world_size);
+    if (dump_) return fmt::format("# rank {}\n{}", rank.rank, dump(rank.program));
+    return "";
   }
 
   /// The findings are on stdout already; this is the closing line.
@@ -65,6 +99,7 @@ class PlanCommand : public Command {
 
   std::string source_;
   Selection selection_;
+  RankFlag rank_;
   RunFlags run_;
   bool dump_ = false;
   PrintFlags print_;

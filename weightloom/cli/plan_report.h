@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "weightloom/base/syscalls.h"
+#include "weightloom/cli/rank_summary.h"
 #include "weightloom/execute/progress.h"
 #include "weightloom/plan/conversion.h"
 #include "weightloom/plan/cost.h"
@@ -18,21 +19,24 @@ struct PlanReport {
   bool lenient = false;
   std::string source;  // its path
   int64_t source_tensors = 0;
-  Cost cost;
-  int64_t peak_memory_bytes = 0;
+  Cost cost;                   // of what is planned: all ranks in one process, or one rank
+  int64_t resident_bytes = 0;  // of this process, without buffers
   int64_t disk_bytes_needed = 0;
   int64_t disk_bytes_free = 0;  // where the source stands
 
+  std::vector<RankSummary> ranks;  // with a mesh: those planned, ascending
+
+  int64_t peak_memory_bytes() const noexcept { return cost.working_memory_bytes + resident_bytes; }
   bool is_refused() const noexcept { return conversion.is_refused(lenient); }
 };
 
-/// Compiles and costs; reads headers only.
+/// Compiles and costs as without ranks; reads headers only.
 /// Errors: as plan_conversion.
 PlanReport make_plan(const Syscalls& calls, const Checkpoint& source, const Selection& selection,
                      const RunOptions& run);
 
-/// The JSON value of `plan --json`.
-std::string plan_json(const PlanReport& plan);
+/// What a program costs with its targets one after another in one space.
+Cost cost_of_conversion(const CopyProgram& program, const RunOptions& run);
 /// The names of a target's sources, in order of first use.
 std::vector<std::string_view> source_names(const CopyProgram& program, const ProgramTarget& target);
 

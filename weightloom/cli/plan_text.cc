@@ -14,6 +14,7 @@ namespace weightloom::cli {
 namespace {
 
 constexpr size_t kMostGroups = 12;
+constexpr size_t kMostRankRows = 16;
 
 /// The layout of the result, and the rules that lead there.
 std::string to_text(const Conversion& conversion) {
@@ -66,6 +67,17 @@ std::string tied_text(const Conversion& conversion) {
                      others == 0 ? "" : fmt::format(" and {} more", others));
 }
 
+/// "fsdp=4,tp=2: 8 ranks", or nothing without a mesh.
+std::string mesh_text(const PlanReport& plan) {
+  if (!plan.conversion.spread) return "";
+  const MeshSet& meshes = plan.conversion.spread->meshes;
+  std::string text = fmt::format("{}: {}", to_string(meshes), count_text(meshes.size(), "rank"));
+  if (plan.ranks.size() == 1 && meshes.size() > 1) {
+    text += fmt::format(", of which rank {}", plan.ranks.front().rank);
+  }
+  return text;
+}
+
 std::string disk_text(const PlanReport& plan) {
   const bool fits = plan.disk_bytes_needed <= plan.disk_bytes_free;
   return fmt::format("{} needed, {} free{}", format_byte_size(plan.disk_bytes_needed),
@@ -78,6 +90,8 @@ std::string summary_text(const PlanReport& plan) {
   Table table({Align::left, Align::left});
   table.add({"from", from_text(plan)});
   table.add({"to", printable(to_text(plan.conversion))});
+  const std::string mesh = mesh_text(plan);
+  if (!mesh.empty()) table.add({"mesh", printable(mesh)});
   table.add({"targets", targets_text(plan.conversion)});
   const std::string casts = casts_text(plan.conversion);
   if (!casts.empty()) table.add({"casts", casts});
@@ -89,9 +103,46 @@ std::string summary_text(const PlanReport& plan) {
   table.add({"written", format_byte_size(cost.bytes_written)});
   table.add({"program", fmt::format("{}, {}", count_text(cost.regions, "region"),
                                     count_text(cost.tiles, "tile"))});
-  table.add({"memory", format_byte_size(plan.peak_memory_bytes)});
+  table.add({"memory", format_byte_size(plan.peak_memory_bytes())});
   table.add({"disk", disk_text(plan)});
   return table.text(2);
+}
+
+void add_rank_row(Table& table, const std::string& ranks, const RankSummary& summary) {
+  table.add({ranks, fmt::to_string(summary.targets), format_byte_size(summary.bytes_written),
+             format_byte_size(summary.bytes_read), fmt::format("×{:.2f}", summary.amplification()),
+             fmt::to_string(summary.regions), fmt::to_string(summary.files)});
+}
+
+/// Rows of ranks that are not alike; of very many only those at the ends.
+std::string ranks_text(const PlanReport& plan) {
+  if (plan.ranks.empty()) return "";
+  Table table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::right,
+               Align::right});
+  table.add({"rank", "targets", "bytes", "read", "×", "regions", "files"});
+  const std::vector<AlikeRanks> folded = fold_ranks(plan.ranks);
+  if (folded.size() <= kMostRankRows) {
+    for (const AlikeRanks& alike : folded) add_rank_row(table, alike.text(), alike.summary);
+    return table.text(2);
+  }
+  for (const NotableRank& notable : notable_ranks(plan.ranks)) {
+    add_rank_row(table, fmt::format("{}: {}", notable.what, notable.summary.rank), notable.summary);
+  }
+  return table.text(2) + fmt::format("  of {} ranks; --json lists all\n", plan.ranks.size());
+}
+
+/// What holds for all ranks at once.
+std::string together_text(const PlanReport& plan) {
+  if (plan.ranks.size() < 2) return "";
+  int64_t apart = 0;
+  for (const RankSummary& summary : plan.ranks) apart += summary.bytes_read;
+  std::string text = fmt::format("  together {} read in one process, {} by ranks apart\n",
+                                 format_byte_size(plan.cost.bytes_read), format_byte_size(apart));
+  if (!plan.is_refused()) {
+    text += fmt::format("  proved: the parts of {} make up each target, exactly once\n",
+                        count_text(static_cast<int64_t>(plan.ranks.size()), "rank"));
+  }
+  return text;
 }
 
 bool stays_as_it_is(const ProgramTarget& target, const std::vector<std::string_view>& sources) {
@@ -137,6 +188,8 @@ std::string names_text(const CopyProgram& program) {
 std::string plan_text(const PlanReport& plan, const Terminal& on) {
   std::string text = styled(on, Style::bold, printable(plan.source)) + "\n";
   text += summary_text(plan);
+  const std::string ranks = ranks_text(plan);
+  if (!ranks.empty()) text += "\n" + ranks + together_text(plan);
   const std::string names = names_text(plan.conversion.program);
   if (!names.empty()) text += "\n" + names;
   const auto& findings = plan.conversion.findings;

@@ -203,9 +203,7 @@ RankPrograms program_of_ranks(const CopyProgram& whole, const Spread& spread,
     }
   }
   families.number(targets);
-  result.program =
-      CopyProgram({whole.files().begin(), whole.files().end()},
-                  {whole.sources().begin(), whole.sources().end()}, std::move(targets));
+  result.program = whole.with_targets(std::move(targets));
   return result;
 }
 
