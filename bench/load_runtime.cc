@@ -1,5 +1,6 @@
-// Loads a checkpoint into memory in the runtime layout and prints what it took.
-// usage: load_runtime SRC [--budget BYTES] [--threads N]
+// Loads a checkpoint into memory in the runtime layout, or what a rank holds of it in the source's
+// layout, and prints what it took.
+// usage: load_runtime SRC [--mesh AXES --rank N [--placements FILE]] [--budget BYTES] [--threads N]
 // Prints:  SECONDS s, BYTES bytes, GiB/s, peak PEAK bytes resident
 #include <chrono>
 #include <cstdlib>
@@ -18,8 +19,24 @@ namespace {
 
 struct Arguments {
   std::string source;
+  Selection selection;
+  int64_t rank = 0;
   RunOptions run;
 };
+
+/// Takes a flag of the selection; false if it is none.
+bool take_selection(Arguments& arguments, std::string_view flag, const std::string& value) {
+  if (flag == "--mesh") {
+    arguments.selection.meshes = MeshSet::parse(value);
+  } else if (flag == "--placements") {
+    arguments.selection.placements = read_placements(system_calls(), value);
+  } else if (flag == "--rank") {
+    arguments.rank = std::atoll(value.c_str());
+  } else {
+    return false;
+  }
+  return true;
+}
 
 Arguments parse(int argc, char** argv) {
   Arguments arguments;
@@ -30,6 +47,8 @@ Arguments parse(int argc, char** argv) {
       arguments.run.memory_budget_bytes = parse_byte_size(argv[++i]);
     } else if (word == "--threads" && i + 1 < argc) {
       arguments.run.threads = std::atoi(argv[++i]);
+    } else if (i + 1 < argc && take_selection(arguments, word, argv[i + 1])) {
+      ++i;
     } else {
       arguments.source = word;
     }
@@ -48,10 +67,11 @@ void load_and_report(const Arguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   const Checkpoint source =
       Checkpoint::open(system_calls(), arguments.source, arguments.run.threads);
-  Selection selection;
-  selection.to = Side::runtime;
-  const Conversion plan = plan_conversion(system_calls(), source, selection, Registry::built_in());
+  Selection selection = arguments.selection;
+  if (!selection.meshes) selection.to = Side::runtime;
+  Conversion plan = plan_conversion(system_calls(), source, selection, Registry::built_in());
   if (plan.is_refused(false)) throw refusal_of(plan.findings, false);
+  if (plan.spread) plan = for_ranks(std::move(plan), std::span(&arguments.rank, 1));
   const LoadedTensors model = load(system_calls(), plan.program, {arguments.run, {}});
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,6 +51,20 @@ inline int64_t size_of(int fd) {
   struct stat status{};
   require(::fstat(fd, &status) == 0, "fstat");
   return status.st_size;
+}
+
+/// New memory on huge pages.
+inline char* map_huge(int64_t size) {
+  constexpr int64_t kHugePage = int64_t{2} << 20;
+  const auto length = static_cast<size_t>(size + kHugePage);
+  void* memory = ::mmap(nullptr, length, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  require(memory != MAP_FAILED, "mmap");
+  const auto address =
+      (reinterpret_cast<uintptr_t>(memory) + kHugePage - 1) / kHugePage * kHugePage;
+  auto* aligned = reinterpret_cast<char*>(address);
+  ::madvise(aligned, static_cast<size_t>(size), MADV_HUGEPAGE);
+  return aligned;
 }
 
 struct Block {

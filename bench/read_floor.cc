@@ -1,26 +1,10 @@
 // The floor of loading: every tensor byte of a folder's safetensors files, read by two threads with
 // plain pread into one mapping on huge pages. Prints seconds, bytes and GiB/s.
-#include <sys/mman.h>
-
 #include "bench/parallel_blocks.h"
 
 using namespace weightloom::bench;
 
 namespace {
-
-constexpr int64_t kHugePage = int64_t{2} << 20;
-
-char* map_huge(int64_t size) {
-  const auto length = static_cast<size_t>(size + kHugePage);
-  void* memory = ::mmap(nullptr, length, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  require(memory != MAP_FAILED, "mmap");
-  const auto address =
-      (reinterpret_cast<uintptr_t>(memory) + kHugePage - 1) / kHugePage * kHugePage;
-  auto* aligned = reinterpret_cast<char*>(address);
-  ::madvise(aligned, static_cast<size_t>(size), MADV_HUGEPAGE);
-  return aligned;
-}
 
 int64_t data_begin(int fd) {
   uint64_t header_bytes = 0;

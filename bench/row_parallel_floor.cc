@@ -1,11 +1,13 @@
-// The floors of a row-parallel cut: a rank's part of every row, from all of a folder's safetensors
-// files taken as rows of RANKS runs, read by two threads into memory that was written before.
-// Prints, for each way, the median of ROUNDS: seconds, bytes kept, GiB/s of these.
+// The floor of a row-parallel cut: a rank's run of every row, from all of a folder's safetensors
+// files taken as rows of RANKS runs, read by two threads into new memory on huge pages, in one of
+// these ways:
 //   contiguous   as many bytes in one stretch of each block
 //   runs         one pread for each run
 //   hull         whole rows into a buffer, and the runs copied from there
+// Prints seconds, bytes kept and GiB/s of these.
 #include <cstring>
 #include <memory>
+#include <string_view>
 
 #include "bench/parallel_blocks.h"
 
@@ -56,45 +58,38 @@ void read_hull(const Block& block, const Cut& cut, char* to) {
   }
 }
 
-void measure(const char* name, Way way, const std::vector<Block>& blocks, const Cut& cut,
-             int rounds) {
-  std::vector<int64_t> places;
-  int64_t total = 0;
-  for (const Block& block : blocks) {
-    places.push_back(total);
-    total += kept_bytes(block, cut);
-  }
-  std::vector<char> memory(static_cast<size_t>(total), 1);
-  std::vector<double> seconds;
-  for (int i = 0; i < rounds; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    for_each_block(
-        blocks, [&](const Block& block, size_t b) { way(block, cut, memory.data() + places[b]); });
-    seconds.push_back(seconds_since(start));
-  }
-  std::sort(seconds.begin(), seconds.end());
-  const double median = seconds[seconds.size() / 2];
-  std::printf("%s %.4f s  %lld bytes  %.2f GiB/s\n", name, median, static_cast<long long>(total),
-              static_cast<double>(total) / median / (1 << 30));
+Way way_of(std::string_view name) {
+  if (name == "contiguous") return read_contiguous;
+  if (name == "runs") return read_runs;
+  return name == "hull" ? read_hull : nullptr;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 4) {
-    std::fprintf(stderr, "usage: %s FOLDER RUN_BYTES RANKS [ROUNDS]\n", argv[0]);
+  const Way way = argc == 5 ? way_of(argv[4]) : nullptr;
+  if (way == nullptr) {
+    std::fprintf(stderr, "usage: %s FOLDER RUN_BYTES RANKS contiguous|runs|hull\n", argv[0]);
     return 2;
   }
   const int64_t ranks = std::atoll(argv[3]);
   const Cut cut{std::atoll(argv[2]), std::atoll(argv[2]) * ranks, ranks / 2};
-  const int rounds = argc > 4 ? std::atoi(argv[4]) : 5;
-  require(cut.run_bytes > 0 && ranks > 0 && rounds > 0 && cut.row_bytes <= kHullBytes, "arguments");
+  const auto start = std::chrono::steady_clock::now();
   std::vector<Block> blocks;
+  std::vector<int64_t> places;
+  int64_t total = 0;
   for (const auto& path : files_in(argv[1], ".safetensors")) {
     const int fd = open_file(path, O_RDONLY);
     append_blocks(blocks, fd, -1, 0, size_of(fd));
+    while (places.size() < blocks.size()) {
+      places.push_back(total);
+      total += kept_bytes(blocks[places.size() - 1], cut);
+    }
   }
-  measure("contiguous", read_contiguous, blocks, cut, rounds);
-  measure("runs", read_runs, blocks, cut, rounds);
-  measure("hull", read_hull, blocks, cut, rounds);
+  char* memory = map_huge(total);
+  for_each_block(blocks,
+                 [&](const Block& block, size_t i) { way(block, cut, memory + places[i]); });
+  const double seconds = seconds_since(start);
+  std::printf("%.4f s  %lld bytes  %.2f GiB/s\n", seconds, static_cast<long long>(total),
+              static_cast<double>(total) / seconds / (1 << 30));
 }

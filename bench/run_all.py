@@ -1,6 +1,6 @@
 """Makes the inputs of the benchmark, runs every row and prints the tables.
 
-usage: run_all.py --build BUILD_DIR --scratch DIR [--rounds N] [--only NAME]
+usage: run_all.py --build BUILD_DIR --scratch DIR [--rounds N] [--only NAME] [--small]
 """
 
 from __future__ import annotations
@@ -10,69 +10,28 @@ import json
 import os
 import platform
 import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 from measure import Row, measure
+from place import Place, copy_command
+from ratio import GIB, MIB, Ratio, at_least, at_most, read_ratio
+from sharding_tables import (
+    plan_ratios,
+    plan_rows,
+    rank_ratios,
+    rank_rows,
+    shard_ratios,
+    shard_rows,
+)
 
-HERE = Path(__file__).resolve().parent
 CHECKPOINTS = {"mixtral": ["mixtral"], "qwen3moe": ["qwen3moe", "8", "1024", "512", "128"]}
+SHARDED = {"mixtral": ["mixtral"]}
+SMALL = {"mixtral_small": ["mixtral", "2", "2048", "1024", "4", "0.1"]}
 KEY_SET = "deepseek_tiny"
-TABLES = ("load", "models", "convert", "rename", "headers", "keys", "casts")
+TABLES = ("load", "models", "convert", "rename", "headers", "keys", "casts", "sharding")
 HEADER_SETS = ("deepseek_v3", "mixtral_92k")
-MIB, GIB = 1 << 20, 1 << 30
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where programs and inputs are, and where outputs go."""
-
-    build: Path
-    scratch: Path
-
-    def program(self, name: str) -> Path:
-        """A program of the build."""
-        return self.build / name
-
-    def script(self, name: str, *arguments: object) -> list[object]:
-        """A Python script of this folder, as a command."""
-        return [sys.executable, HERE / name, *arguments]
-
-    def make(self, script: str, arguments: Sequence[str], folder: Path) -> Path:
-        """Makes an input, unless it is there already."""
-        if not (folder / "config.json").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            kind, *sizes = arguments
-            if os.spawnv(
-                os.P_WAIT,
-                sys.executable,
-                [str(word) for word in self.script(script, kind, folder, *sizes)],
-            ):
-                sys.exit(f"{script} failed")
-        return folder
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """A quotient of two numbers, and what it should be."""
-
-    text: str
-    value: float
-    wanted: str
-    good: bool
-
-
-def at_most(text: str, value: float, limit: float) -> Ratio:
-    """Good up to `limit`."""
-    return Ratio(text, value, f"≤ {limit:g}", value <= limit)
-
-
-def at_least(text: str, value: float, limit: float) -> Ratio:
-    """Good from `limit` on."""
-    return Ratio(text, value, f"≥ {limit:g}", value >= limit)
 
 
 # ---- what is measured ----------------------------------------------------------------------------
@@ -143,12 +102,6 @@ def convert_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
     return ratios
 
 
-def read_ratio(row: Row) -> tuple[float, float]:
-    """Bytes read per byte needed, and its limit."""
-    told = row.json
-    return told["bytes_read"] / told["bytes_needed"], 1.01
-
-
 def rename_rows(place: Place, source: Path) -> list[Row]:
     """Other names in the same files, durable: every tensor's, and those of one file alone."""
     out = place.scratch / "out"
@@ -168,11 +121,6 @@ def rename_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
         limit = 0.1 if ours.json["files_copied"] > 0 else 1.1
         ratios.append(at_most(f"{name} / cp, sync", ours.seconds / copy.seconds, limit))
     return ratios
-
-
-def copy_command(source: Path, out: Path) -> str:
-    """What everyone does: a copy of the folder, on the disk when it ends."""
-    return f'cp -r "{source}" "{out}" && sync -f "{out}"'
 
 
 def header_rows(place: Place, source: Path) -> list[Row]:
@@ -314,9 +262,12 @@ def parse_arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, required=True, help="folder of the built programs")
-    parser.add_argument("--scratch", type=Path, required=True, help="inputs and outputs; 20 GB")
+    parser.add_argument("--scratch", type=Path, required=True, help="inputs and outputs; 40 GB")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=TABLES)
+    parser.add_argument(
+        "--small", action="store_true", help="of sharding: a small input, to see that all rows run"
+    )
     return parser.parse_args()
 
 
@@ -347,6 +298,15 @@ def main() -> None:
         bench(f"Keys, {KEY_SET}", key_rows(place, source), key_ratios, options.rounds)
     if options.only in (None, "casts"):
         bench("Casts, one thread", cast_rows(place), cast_ratios, options.rounds)
+    if options.only in (None, "sharding"):
+        for name, arguments in (SMALL if options.small else SHARDED).items():
+            source = place.make("make_ckpt.py", arguments, place.scratch / name)
+            for title, rows, ratios in (
+                ("Shards", shard_rows, shard_ratios),
+                ("A rank", rank_rows, rank_ratios),
+                ("Plans of ranks", plan_rows, plan_ratios),
+            ):
+                bench(f"{title}, {name}", rows(place, source), ratios, options.rounds)
     shutil.rmtree(place.scratch / "out", ignore_errors=True)
 
 
