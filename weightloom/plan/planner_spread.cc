@@ -50,10 +50,10 @@ TpPlan Planner::parallel_plan() const {
   if (*selection_.tp_plan != "auto") return read_tp_plan(calls_, *selection_.tp_plan);
   const ModelTree tree = tree_of(facts_, registry_);
   if (tree.nodes.empty()) {
-    throw Error(ErrorCode::usage,
-                fmt::format("{}: --tp-plan auto: config.json does not tell a known model",
-                            source_.path()),
-                "give the plan with --tp-plan FILE, or the class with --architecture");
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("{}: --tp-plan auto: config.json does not tell a known model", source_.path()),
+        "give the plan with --tp-plan FILE, or the class with --architecture");
   }
   return tp_plan_of(tree);
 }
@@ -72,9 +72,9 @@ std::vector<Sharding> Planner::shardings_of_targets() {
       planned.push_back({target.name, target.shape});
       places.push_back(shardings.size());
     } else if (declared == nullptr) {
-      add_error("no_placement", target.name,
-                fmt::format("no rule of the placements matches '{}'; \"*\" matches all",
-                            target.name));
+      add_error(
+          "no_placement", target.name,
+          fmt::format("no rule of the placements matches '{}'; \"*\" matches all", target.name));
     }
     shardings.push_back(declared != nullptr ? *declared : Sharding());
   }
@@ -87,8 +87,9 @@ std::vector<Sharding> Planner::shardings_of_targets() {
 
 void Planner::spread() {
   result_.replicas = std::move(whole_.replicas);
-  if (!selection_.meshes) return;
-  Spread spread{*selection_.meshes, shardings_of_targets()};
+  if (!selection_.meshes && selection_.load_specs.empty()) return;
+  Spread spread = selection_.load_specs.empty() ? Spread{*selection_.meshes, shardings_of_targets()}
+                                                : spread_of_specs();
   std::ranges::move(check_spread(result_.program, spread), std::back_inserter(result_.findings));
   result_.spread = std::move(spread);
 }
