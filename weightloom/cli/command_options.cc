@@ -14,6 +14,7 @@
 #include "weightloom/base/syscalls.h"
 #include "weightloom/codec/cast.h"
 #include "weightloom/execute/budget.h"
+#include "weightloom/sharding/load_specs_json.h"
 
 namespace weightloom::cli {
 namespace {
@@ -172,6 +173,16 @@ void add_selection_flags(CLI::App& app, Selection& selection) {
             "match wins (default: none)",
             [&selection](const std::string& text) {
               selection.placements = read_placements(system_calls(), text);
+            });
+  add_value(app, "--load-specs", "FILE",
+            "Make these tensors of the layout's, and what a rank holds of\n"
+            "each: JSON [{name, global_hf_keys, global_shape, shards: [{dim,\n"
+            "axis}, ...], ...}] over --mesh, or of one rank (default: the\n"
+            "layout's own tensors)",
+            [&selection](const std::string& text) {
+              selection.load_specs = read_load_specs(system_calls(), text);
+              if (!selection.load_specs.empty()) return;
+              throw Error(ErrorCode::usage, fmt::format("{}: holds no LoadSpec", text));
             });
   app.add_flag("--lenient", selection.lenient,
                "Let pass source tensors that no target uses or expects\n"

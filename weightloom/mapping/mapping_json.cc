@@ -30,6 +30,31 @@ constexpr std::string_view kFormat = "weightloom.mapping/1";
                                        : std::string("spelling counts")));
 }
 
+OperationPtr read_operation(const json& value, const std::string& where,
+                            const OperationMakers& makers) {
+  if (!value.is_object() || !value.contains("op") || !value["op"].is_string()) {
+    throw Error(ErrorCode::mapping, fmt::format("{}: must be an object with a string 'op'", where));
+  }
+  const auto name = value["op"].get<std::string>();
+  const OperationMaker* maker = makers.find(name);
+  if (maker == nullptr) refuse_name(where, "operation", name, makers.names());
+  std::vector<std::string_view> keys(maker->parameters.begin(), maker->parameters.end());
+  keys.emplace_back("op");
+  const OperationParameters::Json object{{value, where, ErrorCode::mapping, keys}};
+  return maker->make(OperationParameters(object));
+}
+
+/// A maker's own refusal, with the place in the file before it.
+OperationPtr read_operation_at(const json& value, const std::string& where,
+                               const OperationMakers& makers) {
+  try {
+    return read_operation(value, where, makers);
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).starts_with(where)) throw;
+    throw Error(error.code(), fmt::format("{}: {}", where, error.what()));
+  }
+}
+
 /// Reads transforms; operations as `makers` say.
 class TransformReader {
  public:
@@ -102,36 +127,9 @@ class TransformReader {
                               {},
                               required(object),
                               scope(object)};
-    const json& operations = object.list("operations");
-    for (size_t i = 0; i < operations.size(); ++i) {
-      converter.operations.push_back(
-          read_operation_at(operations[i], fmt::format("{}.operations[{}]", where, i)));
-    }
+    converter.operations =
+        internal::read_operations(object.list("operations"), where + ".operations", makers_);
     return converter;
-  }
-
-  /// A maker's own refusal, with the place in the file before it.
-  OperationPtr read_operation_at(const json& value, const std::string& where) const {
-    try {
-      return read_operation(value, where);
-    } catch (const Error& error) {
-      if (std::string_view(error.what()).starts_with(where)) throw;
-      throw Error(error.code(), fmt::format("{}: {}", where, error.what()));
-    }
-  }
-
-  OperationPtr read_operation(const json& value, const std::string& where) const {
-    if (!value.is_object() || !value.contains("op") || !value["op"].is_string()) {
-      throw Error(ErrorCode::mapping,
-                  fmt::format("{}: must be an object with a string 'op'", where));
-    }
-    const auto name = value["op"].get<std::string>();
-    const OperationMaker* maker = makers_.find(name);
-    if (maker == nullptr) refuse_name(where, "operation", name, makers_.names());
-    std::vector<std::string_view> keys(maker->parameters.begin(), maker->parameters.end());
-    keys.emplace_back("op");
-    const OperationParameters::Json object{{value, where, ErrorCode::mapping, keys}};
-    return maker->make(OperationParameters(object));
   }
 
   const OperationMakers& makers_;
@@ -260,6 +258,15 @@ std::string list_json(std::string_view key, const std::vector<Rule>& rules) {
 }
 
 }  // namespace
+
+std::vector<OperationPtr> internal::read_operations(const json& list, const std::string& where,
+                                                    const OperationMakers& makers) {
+  std::vector<OperationPtr> operations;
+  for (size_t i = 0; i < list.size(); ++i) {
+    operations.push_back(read_operation_at(list[i], fmt::format("{}[{}]", where, i), makers));
+  }
+  return operations;
+}
 
 Mapping Mapping::parse(std::string_view json_text, std::string_view file,
                        const OperationMakers& operations) {

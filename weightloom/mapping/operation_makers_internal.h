@@ -15,6 +15,10 @@ namespace internal {
 /// A number of config.json's, or one written down.
 /// Errors: mapping, at `where`.
 ConfigNumber read_number(const nlohmann::json& value, const std::string& where);
+/// A list of operations, as converters have it; `where` names the list.
+/// Errors: mapping, at the place.
+std::vector<OperationPtr> read_operations(const nlohmann::json& list, const std::string& where,
+                                          const OperationMakers& makers);
 
 }  // namespace internal
 }  // namespace weightloom

@@ -62,8 +62,9 @@ Conversion Planner::plan() && {
   resolve_sides();
   result_.metadata = {{"format", "pt"}};
   std::vector<NamedLayout> targets = make_targets();
+  if (!selection_.load_specs.empty()) targets = apply_specs(targets);
   cast_targets(targets);
-  tie(targets);
+  if (selection_.load_specs.empty()) tie(targets);
   targets = fit(std::move(targets));
   compile_targets(std::move(targets));
   record();

@@ -74,11 +74,17 @@ class Planner {
   // planner_spread.cc: which rank holds what of the targets
   void spread();
   std::vector<Sharding> shardings_of_targets();
+
+  // planner_specs.cc: targets that LoadSpecs make
+  std::vector<NamedLayout> apply_specs(const std::vector<NamedLayout>& tensors);
+  MeshSet meshes_of_specs() const;
+  Spread spread_of_specs();
   TpPlan parallel_plan() const;
 
   // planner_record.cc: what the output is to say of itself
   void record();
   void record_same_layout(bool renames);
+  void record_specs();
   void record_cast();
   void keep_names();
   bool record_renames();

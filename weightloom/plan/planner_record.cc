@@ -36,6 +36,7 @@ bool have_tensors(const std::vector<OriginalFile>& files, const CopyProgram& pro
 /// claimed.
 void Planner::record() {
   const bool renames = !selection_.renames.empty();
+  if (!selection_.load_specs.empty()) return record_specs();
   const bool is_whole = !selection_.is_partial() && !changed_by_expectation_;
   if (!converts() && is_whole) keep_names();
   if (!converts() && is_whole) reproduce_split();
@@ -83,6 +84,16 @@ void Planner::record_same_layout(bool renames) {
     record.mapping = rules_;
     record.config_json = facts_.config_json;
   }
+  record_cast();
+}
+
+/// Of tensors that LoadSpecs make no rule tells how they came about.
+void Planner::record_specs() {
+  result_.original_files.clear();
+  result_.original_index.reset();
+  result_.provenance.layout = std::string(to_string(Side::unknown));
+  result_.provenance.mapping = rules_;
+  result_.provenance.config_json = facts_.config_json;
   record_cast();
 }
 

@@ -87,8 +87,9 @@ std::vector<Sharding> Planner::shardings_of_targets() {
 
 void Planner::spread() {
   result_.replicas = std::move(whole_.replicas);
-  if (!selection_.meshes) return;
-  Spread spread{*selection_.meshes, shardings_of_targets()};
+  if (!selection_.meshes && selection_.load_specs.empty()) return;
+  Spread spread = selection_.load_specs.empty() ? Spread{*selection_.meshes, shardings_of_targets()}
+                                                : spread_of_specs();
   std::ranges::move(check_spread(result_.program, spread), std::back_inserter(result_.findings));
   result_.spread = std::move(spread);
 }

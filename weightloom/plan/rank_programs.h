@@ -20,6 +20,8 @@ namespace weightloom WEIGHTLOOM_EXPORT {
 struct Spread {
   MeshSet meshes{};                   ///< that the ranks form
   std::vector<Sharding> shardings{};  ///< one per target
+  /// The ranks hold parts of the targets, and others, of whom nothing is known, the rest.
+  bool is_part = false;
 };
 
 /// The targets that some ranks hold.

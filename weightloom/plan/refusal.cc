@@ -25,6 +25,8 @@ constexpr std::string_view kMendOrCorrect =
     "complete the checkpoint (fetch missing or stale shards again), or correct the mapping's sizes";
 constexpr std::string_view kCorrectMapping =
     "choose other rules with --mapping NAME|FILE.json|none, or correct the mapping file";
+constexpr std::string_view kCorrectSpecs =
+    "correct the LoadSpecs, or choose with --to hub|runtime the layout whose tensors they name";
 constexpr std::string_view kLeaveRecord =
     "name the rules with --mapping NAME to go by them alone, without the record";
 
@@ -46,6 +48,10 @@ constexpr std::array kNextSteps = {
     NextStep{"not_in_record", kLeaveRecord},
     NextStep{"round_trip", kLeaveRecord},
     NextStep{"inside_byte", "leave that tensor out with --exclude, or whole with other rules"},
+    NextStep{"missing_key", kCorrectSpecs},
+    NextStep{"key_used_twice", kCorrectSpecs},
+    NextStep{"spec_shape_mismatch", kCorrectSpecs},
+    NextStep{"bad_spec", kCorrectSpecs},
     NextStep{"nothing_selected", "loosen --include or --exclude; plan --json lists all targets"},
 };
 

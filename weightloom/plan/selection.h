@@ -11,6 +11,7 @@
 #include "weightloom/base/export.h"
 #include "weightloom/plan/expected.h"
 #include "weightloom/plan/renames.h"
+#include "weightloom/sharding/load_spec.h"
 #include "weightloom/sharding/placements.h"
 
 namespace weightloom WEIGHTLOOM_EXPORT {
@@ -39,7 +40,10 @@ struct Selection {
   /// Of what no placement matches: the parallel plan of the model (auto), or a file's path.
   std::optional<std::string> tp_plan;
   std::vector<PlacementRule> placements;  ///< how; the first that matches a target's name wins
-  std::vector<std::string> keep_dtype;    ///< globs over target names that `dtype` does not touch
+  /// The targets, made of tensors of the layout that `to` gives, and how each is spread: over
+  /// `meshes`, or, where its shards are bound, what one rank holds. None: the layout's own tensors.
+  std::vector<LoadSpec> load_specs;
+  std::vector<std::string> keep_dtype;  ///< globs over target names that `dtype` does not touch
 
   /// True if include or exclude may leave targets out.
   bool is_partial() const noexcept { return !include.empty() || !exclude.empty(); }

@@ -60,13 +60,15 @@ struct SaveShardStep {
 
 /// See the top of this file.
 struct HFSavePlan {
-  std::string name;                  ///< of the tensor in the program
-  std::vector<std::string> hf_keys;  ///< that come out; with gather_process_group those of the spec
-  Shape global_shape;                ///< of the spec
-  Shape unpadded_global_shape;       ///< of the spec
-  std::optional<int> fused_dim;      ///< along which keys are put together
-  bool distributed_save = false;     ///< of the policy
-  bool preserves_shards = false;     ///< hf_keys are those of a part of the tensor
+  std::string name;  ///< of the tensor in the program
+  /// That come out: of the shards preserved those that they hold (a key without elements anyone
+  /// holds), else those of the spec; with gather_process_group those of the spec.
+  std::vector<std::string> hf_keys;
+  Shape global_shape;                        ///< of the spec
+  Shape unpadded_global_shape;               ///< of the spec
+  std::optional<int> fused_dim;              ///< along which keys are put together
+  bool distributed_save = false;             ///< of the policy
+  bool preserves_shards = false;             ///< hf_keys are those of a part of the tensor
   std::vector<SaveShardStep> unshard_steps;  ///< in the order of the shards; undone backwards
 
   /// What the tensor is once the steps that are not preserved are undone.

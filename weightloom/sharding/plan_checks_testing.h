@@ -129,7 +129,7 @@ inline std::string load_fault(const LoadSpecFields& fields) {
 class Unsharding {
  public:
   Unsharding(const LoadSpecFields& fields, const HFSavePlan& plan, const Dense& whole)
-      : fields_(fields), plan_(plan), whole_(whole) {}
+      : fields_(fields), plan_(plan), whole_(whole), own_(own_ranks(fields)) {}
 
   /// What the rank at `ranks` holds once the steps from `step` on are undone.
   Dense state(size_t step, const std::vector<int64_t>& ranks) {
@@ -154,8 +154,11 @@ class Unsharding {
       std::vector<int64_t> at = ranks;
       at[step] = rank;
       parts.push_back(state(step + 1, at));
-      if (parts.back().shape[dim] > how.collective_local_size) {
-        throw std::logic_error("a rank gives more rows than the collective takes");
+      const bool is_own_group =
+          std::equal(ranks.begin(), ranks.begin() + static_cast<int64_t>(step), own_.begin());
+      if (is_own_group && parts.back().shape[dim] > how.collective_local_size) {
+        throw std::logic_error(fmt::format("step {}: {} rows for a collective of {}", step,
+                                           parts.back().shape[dim], how.collective_local_size));
       }
     }
     const auto before = held_rows(fields_, ranks, [&](size_t i) { return i < step; });
@@ -179,6 +182,7 @@ class Unsharding {
   const LoadSpecFields& fields_;
   const HFSavePlan& plan_;
   const Dense& whole_;
+  const std::vector<int64_t> own_;
   std::map<std::pair<size_t, std::vector<int64_t>>, Dense> known_;
 };
 
@@ -227,7 +231,9 @@ inline std::string save_fault(const LoadSpecFields& fields, const SavePolicy& po
   if (made != at_rows(checkpoint.whole, rows)) return "the steps give another tensor";
   if (plan.key_layouts.empty()) return "";
   if (plan.key_layouts.size() != plan.hf_keys.size()) return "keys and their layouts";
-  if (plan.preserves_shards && plan.hf_keys != keys_needed(fields, checkpoint, made)) {
+  const bool has_elements = !checkpoint.whole.values.empty();
+  if (has_elements && plan.preserves_shards &&
+      plan.hf_keys != keys_needed(fields, checkpoint, made)) {
     return fmt::format("hf_keys {}", plan.hf_keys);
   }
   for (size_t i = 0; i < plan.hf_keys.size(); ++i) {
