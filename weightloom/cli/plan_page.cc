@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kMostRankRows = 64;
 constexpr size_t kMostFileRows = 64;
+constexpr size_t kMostOpenFiles = 8;
 constexpr size_t kMostLegend = 64;
 constexpr size_t kMostReaders = 4096;  // rectangles for who reads which file
 constexpr size_t kMostFindings = 200;
@@ -196,16 +197,19 @@ std::string files_part(const PlanPicture& picture) {
   for (const FilePicture& file : picture.files) most = std::max(most, file.size_bytes);
   const size_t shown = std::min(picture.files.size(), kMostFileRows);
   const bool with_readers = shown * picture.ranks.size() <= kMostReaders;
-  std::string text =
-      "<h2>Files</h2>\n<p>Above: the keys of each file, to scale. Below: the bytes "
-      "that each rank needs of it.</p>\n<div class=\"card\">\n";
+  std::string text = fmt::format(
+      "<h2>Files</h2>\n<details class=\"card\"{}><summary>{}; above: its keys, to scale; below: "
+      "the "
+      "bytes that each rank needs of it</summary>\n",
+      shown <= kMostOpenFiles ? " open" : "",
+      count_text(static_cast<int64_t>(picture.files.size()), "file"));
   for (size_t i = 0; i < shown; ++i) {
     text += file_row(picture, picture.files[i], most, with_readers);
   }
   if (shown < picture.files.size()) {
     text += fmt::format("<p>and {} more files</p>\n", picture.files.size() - shown);
   }
-  return text + "</div>\n";
+  return text + "</details>\n";
 }
 
 std::string tensors_part(const PlanReport& plan, const PlanPicture& picture) {

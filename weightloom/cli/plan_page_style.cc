@@ -30,17 +30,22 @@ summary .name { font-weight: 600; }
 .tag { display: inline-block; background: #e8edf4; border-radius: 4px; padding: 0 6px;
        font-size: 12px; margin-left: 6px; white-space: nowrap; }
 .tag.place { background: #dfeede; }
-.row { display: grid; grid-template-columns: 210px 1fr; gap: 12px; align-items: center;
+.row { display: grid; grid-template-columns: 270px 1fr; gap: 12px; align-items: center;
        margin: 3px 0; }
+.key-row { margin: 6px 0; font-size: 12px; color: var(--soft); }
+.key-row .name { color: var(--ink); }
 .row > :first-child { font-size: 12px; text-align: right; color: var(--soft);
                       overflow-wrap: anywhere; }
 h3 { font-size: 12px; font-weight: 600; color: var(--soft); margin: 12px 0 4px;
      text-transform: uppercase; letter-spacing: .04em; }
 svg { display: block; overflow: hidden; background: #fff; outline: 1px solid #8a94a3; }
-svg.key, svg.piece { height: 30px; }
+svg.key { height: 32px; }
+svg.piece { height: 20px; }
 svg.file { height: 18px; }
 svg.bar { height: 14px; outline: none; }
 .keys { display: flex; gap: 3px; }
+.pieces { display: grid; grid-template-columns: repeat(auto-fill, minmax(330px, 1fr));
+          gap: 8px 14px; font-size: 12px; color: var(--soft); }
 rect { stroke: #fff; stroke-width: .7; }
 rect.pad { fill: url(#pad); stroke: #8a94a3; }
 rect.part { fill-opacity: .55; }
@@ -52,6 +57,7 @@ rect.several { fill: #e1e6ed; }
 rect.held { fill: #4e79a7; }
 rect.over { fill: #e15759; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 12px; font-size: 12px; }
+.legend .soft { margin: 0; }
 .legend label { display: inline-flex; align-items: center; gap: 5px; cursor: pointer; }
 .legend svg { width: 14px; height: 14px; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
@@ -60,6 +66,7 @@ th, td { text-align: right; padding: 3px 8px; border-bottom: 1px solid #edf0f4;
          white-space: nowrap; }
 th:first-child, td:first-child, td.bar, th.bar { text-align: left; }
 td.bar { width: 45%; }
+.card.findings { padding-left: 30px; }
 .findings li { margin: 3px 0; overflow-wrap: anywhere; }
 .findings .error { color: #b3261e; }
 body.picked rect[class]:not(.picked):not(.pad) { opacity: .13; }

@@ -95,10 +95,6 @@ std::string files_of(const PlanPicture& picture, const KeyStrip& strip) {
   return files.size() == 1 ? first : fmt::format("{} and {} more", first, files.size() - 1);
 }
 
-std::string row(std::string_view label, std::string_view content) {
-  return fmt::format("<div class=\"row\"><div>{}</div><div>{}</div></div>\n", label, content);
-}
-
 /// All keys of a name side by side, to scale; `most` is the size of the largest strip.
 std::string strip_row(const PlanPicture& picture, const KeyStrip& strip, int64_t most) {
   const std::vector<size_t> drawn = drawn_of(strip.keys.size(), kMostKeys);
@@ -109,13 +105,14 @@ std::string strip_row(const PlanPicture& picture, const KeyStrip& strip, int64_t
     drawings += key_drawing(picture, *strip.keys[i], share(strip.keys[i]->size_bytes, shown));
   }
   std::string label =
-      fmt::format("<span class=\"name\">{}</span><br>{} in {}", html(strip.name.text()),
+      fmt::format("<span class=\"name\">{}</span> · {} in {}", html(strip.name.text()),
                   html(format_byte_size(strip.bytes)), html(files_of(picture, strip)));
   if (drawn.size() < strip.keys.size()) {
-    label += fmt::format("<br>{} of {} drawn", drawn.size(), strip.keys.size());
+    label += fmt::format(" · {} of {} drawn", drawn.size(), strip.keys.size());
   }
-  return row(label, fmt::format("<div class=\"keys\" style=\"width:{}\">{}</div>",
-                                percent(share(strip.bytes, most)), drawings));
+  return fmt::format(
+      "<div class=\"key-row\">{}<div class=\"keys\" style=\"width:{}\">{}</div></div>\n", label,
+      percent(share(strip.bytes, most)), drawings);
 }
 
 std::string keys_part(const PlanPicture& picture, const TensorPattern& pattern) {
@@ -140,8 +137,8 @@ std::string piece_rectangle(const PlanPicture& picture, const TensorPattern& pat
                   part_text(stretch.box)));
 }
 
-std::string piece_row(const PlanPicture& picture, const TensorPattern& pattern,
-                      const RankPiece& piece, int64_t most) {
+std::string piece_cell(const PlanPicture& picture, const TensorPattern& pattern,
+                       const RankPiece& piece, int64_t most) {
   std::string rectangles;
   for (const PieceStretch& stretch : piece.stretches) {
     rectangles += piece_rectangle(picture, pattern, piece, stretch);
@@ -151,8 +148,9 @@ std::string piece_row(const PlanPicture& picture, const TensorPattern& pattern,
   if (piece.pad_bytes > 0) {
     label += fmt::format(", {} padding", format_byte_size(piece.pad_bytes));
   }
-  if (piece.size_bytes == 0) return row(html(label), "nothing");
-  return row(html(label), html_drawing("piece", share(piece.size_bytes, most), rectangles));
+  const double width = share(piece.size_bytes, most);
+  return fmt::format("<div>{}{}</div>\n", html(label),
+                     piece.size_bytes == 0 ? "" : html_drawing("piece", width, rectangles));
 }
 
 std::string pieces_part(const PlanPicture& picture, const TensorPattern& pattern) {
@@ -162,10 +160,9 @@ std::string pieces_part(const PlanPicture& picture, const TensorPattern& pattern
   const std::vector<size_t> drawn = drawn_of(pattern.pieces.size(), kMostPieces);
   for (size_t i = 0; i < drawn.size(); ++i) {
     if (i > 0 && drawn[i] != drawn[i - 1] + 1) {
-      text +=
-          row("", html(count_text(static_cast<int64_t>(drawn[i] - drawn[i - 1] - 1), "more part")));
+      text += fmt::format("<div>… {} more …</div>\n", drawn[i] - drawn[i - 1] - 1);
     }
-    text += piece_row(picture, pattern, pattern.pieces[drawn[i]], most);
+    text += piece_cell(picture, pattern, pattern.pieces[drawn[i]], most);
   }
   return text;
 }
@@ -198,7 +195,8 @@ std::string tensor_card(const PlanPicture& picture, const TensorPattern& pattern
     text += fmt::format("<p>drawn: <code>{}</code></p>\n", html(pattern.first));
   }
   text += "<h3>Keys</h3>\n" + keys_part(picture, pattern);
-  text += "<h3>Ranks</h3>\n" + pieces_part(picture, pattern);
+  text += fmt::format("<h3>Ranks</h3>\n<div class=\"pieces\">\n{}</div>\n",
+                      pieces_part(picture, pattern));
   return text + "</details>\n";
 }
 
