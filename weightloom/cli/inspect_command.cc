@@ -1,6 +1,8 @@
 #include "weightloom/cli/inspect_command.h"
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -11,13 +13,27 @@
 #include "weightloom/cli/command_options.h"
 #include "weightloom/cli/finding_output.h"
 #include "weightloom/cli/json_output.h"
+#include "weightloom/cli/placement_text.h"
 #include "weightloom/cli/quantity.h"
 #include "weightloom/cli/table.h"
 #include "weightloom/cli/tensor_groups.h"
 #include "weightloom/execute/budget.h"
+#include "weightloom/plan/mapping_choice.h"
+#include "weightloom/safetensors/checkpoint.h"
+#include "weightloom/sharding/whole_tensors.h"
 
 namespace weightloom::cli {
 namespace {
+
+/// A tensor as the checkpoint means it: of a sharded folder whole.
+struct WholeTensor {
+  std::string name;
+  DType dtype = DType::F32;
+  Shape shape;
+  int64_t size_bytes = 0;
+  const StoredTensor* stored = nullptr;  // where it stands; null if it is spread
+  std::string placements{};              // how it is spread, as placement_text says it
+};
 
 /// What inspect knows of a checkpoint.
 struct Inspection {
@@ -25,9 +41,39 @@ struct Inspection {
   SideFacts facts;
   MappingChoice choice;
   Side side = Side::unknown;
+  std::vector<WholeTensor> tensors{};
+  std::optional<MeshSet> meshes{};  // of a sharded folder with a manifest
+  int64_t replicas = 0;             // parts that another rank holds too
   int64_t parameters = 0;
-  std::vector<Finding> findings;
+  int64_t bytes = 0;  // of the tensors, whole
+  std::vector<Finding> findings{};
 };
+
+/// The tensors, whole, and what is wrong with their parts.
+void add_tensors(const Syscalls& calls, Inspection& seen) {
+  const WholeTensors whole = whole_tensors(calls, seen.checkpoint);
+  const bool is_sharded = seen.checkpoint.is_sharded();
+  for (size_t i = 0; i < whole.tensors.size(); ++i) {
+    const NamedLayout& tensor = whole.tensors[i];
+    const Shape& shape = tensor.layout.shape();
+    seen.tensors.push_back({tensor.name, tensor.dtype, shape,
+                            checked_bytes(tensor.dtype, shape).value_or(0),
+                            is_sharded ? nullptr : &seen.checkpoint.tensors()[i]});
+    seen.parameters += elements(shape);
+    seen.bytes += seen.tensors.back().size_bytes;
+  }
+  seen.replicas = static_cast<int64_t>(whole.replicas.size());
+  seen.findings.insert(seen.findings.end(), whole.findings.begin(), whole.findings.end());
+  if (!whole.manifest) return;
+  seen.meshes = whole.manifest->meshes;
+  for (WholeTensor& tensor : seen.tensors) {
+    const auto& known = whole.manifest->tensors;
+    const auto at = std::ranges::lower_bound(known, tensor.name, {}, &ShardedTensor::name);
+    if (at != known.end() && at->name == tensor.name) {
+      tensor.placements = placement_text(at->sharding);
+    }
+  }
+}
 
 Inspection inspect(const Syscalls& calls, const std::string& path) {
   Checkpoint checkpoint = Checkpoint::open(calls, path, default_threads());
@@ -35,13 +81,11 @@ Inspection inspect(const Syscalls& calls, const std::string& path) {
   MappingChoice choice =
       choose_mapping(calls, checkpoint, facts, "auto", Registry::built_in(), false);
   const Side side = detect_side(checkpoint, facts, choice.mapping, choice.model.runtime);
-  Inspection seen = {std::move(checkpoint), std::move(facts), std::move(choice), side, 0, {}};
-  for (const StoredTensor& tensor : seen.checkpoint.tensors()) {
-    seen.parameters += elements(tensor.shape);
-  }
+  Inspection seen = {std::move(checkpoint), std::move(facts), std::move(choice), side};
   seen.findings.assign(seen.checkpoint.findings().begin(), seen.checkpoint.findings().end());
   seen.findings.insert(seen.findings.end(), seen.choice.findings.begin(),
                        seen.choice.findings.end());
+  add_tensors(calls, seen);
   return seen;
 }
 
@@ -49,10 +93,22 @@ const std::string& file_name_of(const Inspection& seen, const StoredTensor& tens
   return seen.checkpoint.files()[static_cast<size_t>(tensor.file)].name;
 }
 
-void write_tensor(JsonWriter& json, const Inspection& seen, const StoredTensor& tensor) {
+void write_tensor(JsonWriter& json, const Inspection& seen, const WholeTensor& tensor) {
   json.begin_object().field("name", tensor.name).field("dtype", to_string(tensor.dtype));
-  json.field("shape", tensor.shape).field("file", file_name_of(seen, tensor));
-  json.field("offset", tensor.offset_bytes).field("bytes", tensor.size_bytes).end_object();
+  json.field("shape", tensor.shape);
+  if (tensor.stored != nullptr) {
+    json.field("file", file_name_of(seen, *tensor.stored));
+    json.field("offset", tensor.stored->offset_bytes);
+  }
+  json.field("bytes", tensor.size_bytes);
+  if (!tensor.placements.empty()) json.field("placements", tensor.placements);
+  json.end_object();
+}
+
+void write_mesh(JsonWriter& json, const Inspection& seen) {
+  if (!seen.checkpoint.is_sharded()) return;
+  json.field("mesh", seen.meshes ? to_string(*seen.meshes) : std::string());
+  json.field("stored_bytes", seen.checkpoint.data_bytes()).field("replicas", seen.replicas);
 }
 
 void write_model(JsonWriter& json, const ModelConfig& config) {
@@ -66,9 +122,10 @@ std::string as_json(const Inspection& seen) {
   json.begin_object().key("files").begin_array();
   for (const CheckpointFile& file : seen.checkpoint.files()) json.value(file.name);
   json.end_array().key("tensors").begin_array();
-  for (const StoredTensor& tensor : seen.checkpoint.tensors()) write_tensor(json, seen, tensor);
+  for (const WholeTensor& tensor : seen.tensors) write_tensor(json, seen, tensor);
   json.end_array().field("parameters", seen.parameters);
-  json.field("bytes", seen.checkpoint.data_bytes()).key("model");
+  write_mesh(json.field("bytes", seen.bytes), seen);
+  json.key("model");
   write_model(json, seen.facts.config);
   json.field("mapping", seen.choice.label).field("side", to_string(seen.side));
   json.key("findings");
@@ -93,13 +150,13 @@ std::string mapping_text(const Inspection& seen) {
 }
 
 /// "F32 in 3 tensors (12.0 KiB), BF16 in 995 tensors (86.99 GiB)", in the order of dtypes.
-std::string dtypes_text(const Checkpoint& checkpoint) {
+std::string dtypes_text(const Inspection& seen) {
   struct Share {
     int64_t tensors = 0;
     int64_t bytes = 0;
   };
   std::map<DType, Share> shares;
-  for (const StoredTensor& tensor : checkpoint.tensors()) {
+  for (const WholeTensor& tensor : seen.tensors) {
     Share& share = shares[tensor.dtype];
     ++share.tensors;
     share.bytes += tensor.size_bytes;
@@ -124,37 +181,68 @@ std::string files_text(const Checkpoint& checkpoint) {
   return text;
 }
 
+/// "fsdp=4,tp=2: 8 ranks", or what there is to say without a manifest.
+std::string sharded_text(const Inspection& seen) {
+  if (!seen.meshes) return "shards of PyTorch's distributed checkpoints";
+  return fmt::format("{}: {}", to_string(*seen.meshes), count_text(seen.meshes->size(), "rank"));
+}
+
+/// Of the whole tensors; beside it what is stored, if that is more.
+std::string size_text(const Inspection& seen) {
+  const std::string whole = format_byte_size(seen.bytes);
+  const int64_t stored = seen.checkpoint.data_bytes();
+  if (!seen.checkpoint.is_sharded() || stored == seen.bytes) return whole;
+  return fmt::format("{}, {} stored", whole, format_byte_size(stored));
+}
+
 std::string summary_text(const Inspection& seen) {
   const Checkpoint& checkpoint = seen.checkpoint;
   Table table({Align::left, Align::left});
   table.add({"model", printable(model_text(seen.facts.config))});
   table.add({"mapping", printable(mapping_text(seen))});
-  table.add({"tensors", fmt::to_string(checkpoint.tensors().size())});
+  if (checkpoint.is_sharded()) table.add({"sharded", sharded_text(seen)});
+  table.add({"tensors", fmt::to_string(seen.tensors.size())});
   table.add({"parameters", parameters_text(seen.parameters)});
-  table.add({"size", format_byte_size(checkpoint.data_bytes())});
-  if (!checkpoint.tensors().empty()) table.add({"dtypes", dtypes_text(checkpoint)});
+  table.add({"size", size_text(seen)});
+  if (!seen.tensors.empty()) table.add({"dtypes", dtypes_text(seen)});
   table.add({"files", files_text(checkpoint)});
   return table.text(2);
 }
 
-std::string folded_tensors(const Checkpoint& checkpoint) {
+/// Tensors that are spread alike, of one table.
+struct SpreadGroup {
+  std::string placements;
   TensorGroups groups;
-  for (const StoredTensor& tensor : checkpoint.tensors()) {
-    groups.add(tensor.name, tensor.dtype, tensor.shape, tensor.size_bytes);
+};
+
+std::string folded_tensors(const Inspection& seen) {
+  std::vector<SpreadGroup> spreads;
+  for (const WholeTensor& tensor : seen.tensors) {
+    auto spread = std::ranges::find(spreads, tensor.placements, &SpreadGroup::placements);
+    if (spread == spreads.end()) {
+      spreads.push_back({tensor.placements, {}});
+      spread = spreads.end() - 1;
+    }
+    spread->groups.add(tensor.name, tensor.dtype, tensor.shape, tensor.size_bytes);
   }
-  Table table({Align::left, Align::left, Align::right, Align::right});
-  for (const TensorGroup& group : groups.groups()) {
-    table.add({printable(group.name.text()), type_text(group.dtype, group.shape),
-               times_text(group.name.count()), format_byte_size(group.bytes)});
+  Table table({Align::left, Align::left, Align::right, Align::right, Align::left});
+  for (const SpreadGroup& spread : spreads) {
+    for (const TensorGroup& group : spread.groups.groups()) {
+      table.add({printable(group.name.text()), type_text(group.dtype, group.shape),
+                 times_text(group.name.count()), format_byte_size(group.bytes),
+                 printable(spread.placements)});
+    }
   }
   return table.text(2);
 }
 
 std::string all_tensors(const Inspection& seen) {
   Table table({Align::left, Align::left, Align::right, Align::left});
-  for (const StoredTensor& tensor : seen.checkpoint.tensors()) {
+  for (const WholeTensor& tensor : seen.tensors) {
     table.add({printable(tensor.name), type_text(tensor.dtype, tensor.shape),
-               format_byte_size(tensor.size_bytes), printable(file_name_of(seen, tensor))});
+               format_byte_size(tensor.size_bytes),
+               printable(tensor.stored != nullptr ? file_name_of(seen, *tensor.stored)
+                                                  : tensor.placements)});
   }
   return table.text(2);
 }
@@ -177,7 +265,8 @@ class InspectCommand : public Command {
 
   void declare(CLI::App& app) override {
     add_path(app, "PATH", path_, "A folder, a .safetensors file, or a .safetensors.index.json");
-    app.add_flag("--all", all_, "List each tensor with its file (default: folded)");
+    app.add_flag("--all", all_,
+                 "List each tensor with its file, or how it is spread\n(default: folded)");
     add_json_flag(app, print_);
   }
 
@@ -192,7 +281,7 @@ class InspectCommand : public Command {
     std::string text = styled(on, Style::bold, printable(seen.checkpoint.path())) + "\n";
     text += summary_text(seen);
     text += "\n";
-    text += all_ ? all_tensors(seen) : folded_tensors(seen.checkpoint);
+    text += all_ ? all_tensors(seen) : folded_tensors(seen);
     if (!seen.findings.empty()) text += "\n" + findings_text(seen.findings, false, on);
     return text;
   }

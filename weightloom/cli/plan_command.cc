@@ -1,12 +1,19 @@
 #include "weightloom/cli/plan_command.h"
 
+#include <numeric>
+#include <optional>
+#include <utility>
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "weightloom/base/error.h"
+#include "weightloom/base/file.h"
 #include "weightloom/cli/command_options.h"
 #include "weightloom/cli/failure_output.h"
 #include "weightloom/cli/plan_json.h"
+#include "weightloom/cli/plan_page.h"
+#include "weightloom/cli/plan_picture.h"
 #include "weightloom/cli/plan_report.h"
 #include "weightloom/cli/plan_text.h"
 #include "weightloom/cli/rank_plans.h"
@@ -29,7 +36,9 @@ class PlanCommand : public Command {
     return "Examples:\n"
            "  weightloom plan Mixtral-8x7B --to runtime\n"
            "  weightloom plan Mixtral-8x7B --to runtime --include '*.layers.0.*'\n"
-           "  weightloom plan Mixtral-8x7B --to runtime --json | jq .bytes_read";
+           "  weightloom plan Mixtral-8x7B --to runtime --json | jq .bytes_read\n"
+           "  weightloom plan Mixtral-8x7B --mesh fsdp=8\n"
+           "  weightloom plan Mixtral-8x7B --mesh fsdp=8 --html plan.html";
   }
 
   void declare(CLI::App& app) override {
@@ -37,6 +46,8 @@ class PlanCommand : public Command {
     add_selection_flags(app, selection_);
     add_rank_flag(app, rank_);
     add_run_flags(app, run_);
+    app.add_option("--html", page_, "Write a page that draws each tensor's way from files to ranks")
+        ->option_text("FILE");
     app.add_flag("--dump", dump_, "Print the copy program as text instead: stable, for diffs");
     add_json_flag(app, print_);
   }
@@ -56,7 +67,11 @@ class PlanCommand : public Command {
  private:
   void tell(const CommandContext& context, const Checkpoint& source, PlanReport& plan) const {
     const std::vector<int64_t> ranks = wanted_ranks(plan.conversion, rank_);
-    if (!ranks.empty()) tell_of_ranks(context, source, plan, ranks);
+    if (!ranks.empty()) {
+      tell_of_ranks(context, source, plan, ranks);
+    } else if (!page_.empty()) {
+      draw_whole(context.calls, plan);
+    }
     if (print_.json) {
       if (ranks.empty()) write_stdout(plan_json(plan));
     } else if (dump_) {
@@ -70,6 +85,8 @@ class PlanCommand : public Command {
   void tell_of_ranks(const CommandContext& context, const Checkpoint& source, PlanReport& plan,
                      std::span<const int64_t> ranks) const {
     RankPlans made(context.calls, source, plan, run_.run_options(context.calls));
+    std::optional<PlanPainter> painter;
+    if (!page_.empty()) painter.emplace(made.whole(), &made.spread());
     const bool is_list = print_.json && !rank_.rank;
     std::string_view before = is_list ? "[" : "";
     plan.disk_bytes_needed = 0;
@@ -77,12 +94,28 @@ class PlanCommand : public Command {
       write_stdout(before);
       write_stdout(text_of(plan, rank, made.world_size()));
       before = is_list ? "," : "";
+      if (painter) painter->add(rank.rank, rank.program, rank.wholes, rank.cost);
       plan.ranks.push_back(rank.summary());
       plan.disk_bytes_needed += rank.disk_bytes_needed;
       plan.cost = rank.cost;
     });
     if (is_list) write_stdout("]\n");
     if (!rank_.rank) plan.cost = made.together();
+    if (painter) write_page(context.calls, plan, *std::move(painter));
+  }
+
+  /// Without a mesh one process makes all targets.
+  void draw_whole(const Syscalls& calls, const PlanReport& plan) const {
+    const CopyProgram& program = plan.conversion.program;
+    std::vector<size_t> wholes(program.targets().size());
+    std::iota(wholes.begin(), wholes.end(), size_t{0});
+    PlanPainter painter(program, nullptr);
+    painter.add(0, program, wholes, plan.cost);
+    write_page(calls, plan, std::move(painter));
+  }
+
+  void write_page(const Syscalls& calls, const PlanReport& plan, PlanPainter painter) const {
+    write_whole_file(calls, page_, plan_page(plan, std::move(painter).finish()));
   }
 
   std::string text_of(const PlanReport& plan, const RankPlan& rank, int64_t world_size) const {
@@ -102,6 +135,7 @@ class PlanCommand : public Command {
   RankFlag rank_;
   RunFlags run_;
   bool dump_ = false;
+  std::string page_;
   PrintFlags print_;
 };
 

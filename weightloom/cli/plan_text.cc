@@ -185,6 +185,10 @@ std::string names_text(const CopyProgram& program) {
 
 }  // namespace
 
+PlanWords words_of(const PlanReport& plan) {
+  return {from_text(plan), to_text(plan.conversion), mesh_text(plan)};
+}
+
 std::string plan_text(const PlanReport& plan, const Terminal& on) {
   std::string text = styled(on, Style::bold, printable(plan.source)) + "\n";
   text += summary_text(plan);

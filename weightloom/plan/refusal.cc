@@ -30,6 +30,11 @@ constexpr std::string_view kCorrectSpecs =
 constexpr std::string_view kLeaveRecord =
     "name the rules with --mapping NAME to go by them alone, without the record";
 
+constexpr std::string_view kCorrectPlacements =
+    "correct the placements, or the sizes of the mesh; plan shows what they are to fit";
+constexpr std::string_view kMendParts =
+    "complete the sharded folder: the file of each rank as layout.json says";
+
 constexpr std::array kNextSteps = {
     NextStep{"missing_source", kMendCheckpoint},
     NextStep{"index_gap", kMendCheckpoint},
@@ -52,6 +57,13 @@ constexpr std::array kNextSteps = {
     NextStep{"key_used_twice", kCorrectSpecs},
     NextStep{"spec_shape_mismatch", kCorrectSpecs},
     NextStep{"bad_spec", kCorrectSpecs},
+    NextStep{"bad_sharding", kCorrectPlacements},
+    NextStep{"bad_partition", kCorrectPlacements},
+    NextStep{"no_placement", kCorrectPlacements},
+    NextStep{"missing_rank", kMendParts},
+    NextStep{"missing_part", kMendParts},
+    NextStep{"unknown_part", kMendParts},
+    NextStep{"part_mismatch", kMendParts},
     NextStep{"nothing_selected", "loosen --include or --exclude; plan --json lists all targets"},
 };
 
