@@ -52,9 +52,12 @@ function(weightloom_mpi_test name)
   if(NOT TARGET weightloom_mpi OR NOT WEIGHTLOOM_TESTS)
     return()
   endif()
+  # The helpers of tests, but for those that put ranks on threads.
+  get_property(testing GLOBAL PROPERTY WEIGHTLOOM_TESTING)
+  list(REMOVE_ITEM testing weightloom_comm_testing)
   add_executable(weightloom_${name}_test ${ARGN})
   target_link_libraries(weightloom_${name}_test
-    PRIVATE weightloom_options weightloom_mpi fmt::fmt GTest::gmock GTest::gtest)
+    PRIVATE weightloom_options ${testing} weightloom_mpi fmt::fmt GTest::gmock GTest::gtest)
   add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} --oversubscribe ${MPIEXEC_NUMPROC_FLAG} 4
     $<TARGET_FILE:weightloom_${name}_test>)
   # Containers run as root, and have no right to read the memory of another process. What MPI leaves

@@ -29,10 +29,10 @@ constexpr int64_t kTmpfs = 0x01021994;
 /// A file's bytes: parts with the offsets that they begin at.
 class Bytes {
  public:
-  explicit Bytes(std::vector<std::span<const std::byte>> parts) : parts_(std::move(parts)) {
-    for (const auto& part : parts_) {
-      begins_.push_back(size_);
-      size_ += static_cast<int64_t>(part.size());
+  explicit Bytes(const std::vector<FilePart>& parts) {
+    for (const FilePart& part : parts) {
+      parts_.push_back({part.bytes, size_});
+      size_ += std::ssize(part.bytes) + part.hole_bytes;
     }
   }
 
@@ -40,22 +40,33 @@ class Bytes {
 
   /// Copies what there is from `offset` on; how many bytes.
   int64_t read(std::span<std::byte> buffer, int64_t offset) const {
-    const auto wanted = std::min(static_cast<int64_t>(buffer.size()), size_ - offset);
+    const auto wanted = std::min(std::ssize(buffer), size_ - offset);
     if (wanted <= 0) return 0;
-    auto at = std::upper_bound(begins_.begin(), begins_.end(), offset) - begins_.begin() - 1;
-    for (int64_t done = 0; done < wanted; ++at) {
-      const auto i = static_cast<size_t>(at);
-      const auto part = parts_[i].subspan(static_cast<size_t>(offset + done - begins_[i]));
-      const auto count = std::min(static_cast<int64_t>(part.size()), wanted - done);
-      if (count > 0) std::memcpy(buffer.data() + done, part.data(), static_cast<size_t>(count));
+    auto part = std::ranges::upper_bound(parts_, offset, {}, &Placed::begin) - 1;
+    for (int64_t done = 0; done < wanted; ++part) {
+      const int64_t end = std::next(part) == parts_.end() ? size_ : std::next(part)->begin;
+      const int64_t count = std::min(end - offset - done, wanted - done);
+      if (count > 0) part->copy(offset + done, buffer.data() + done, static_cast<size_t>(count));
       done += count;
     }
     return wanted;
   }
 
  private:
-  std::vector<std::span<const std::byte>> parts_;
-  std::vector<int64_t> begins_;
+  struct Placed {
+    std::span<const std::byte> bytes;  // none: a hole
+    int64_t begin = 0;
+
+    void copy(int64_t from, std::byte* to, size_t count) const {
+      if (bytes.empty()) {
+        std::memset(to, 0, count);
+      } else {
+        std::memcpy(to, bytes.data() + (from - begin), count);
+      }
+    }
+  };
+
+  std::vector<Placed> parts_;
   int64_t size_ = 0;
 };
 
@@ -68,11 +79,11 @@ class MemoryFiles::Seam final : public ForwardingSyscalls {
     while (others.fstat(first_).error == 0) first_ += kDescriptorsOfOne;
   }
 
-  void add(const std::string& path, std::vector<std::span<const std::byte>> parts) {
+  void add(const std::string& path, const std::vector<FilePart>& parts) {
     if (!places_.emplace(path, files_.size()).second) {
       throw Error(ErrorCode::usage, fmt::format("{}: two files in memory have this path", path));
     }
-    files_.emplace_back(std::move(parts));
+    files_.emplace_back(parts);
     note_folders(path);
   }
 
@@ -229,11 +240,17 @@ MemoryFiles& MemoryFiles::operator=(MemoryFiles&&) noexcept = default;
 MemoryFiles::~MemoryFiles() = default;
 
 void MemoryFiles::add(const std::string& path, std::vector<std::span<const std::byte>> parts) {
-  seam_->add(path, std::move(parts));
+  std::vector<FilePart> all;
+  for (const auto& bytes : parts) all.push_back({bytes});
+  seam_->add(path, all);
+}
+
+void MemoryFiles::add_with_holes(const std::string& path, const std::vector<FilePart>& parts) {
+  seam_->add(path, parts);
 }
 
 void MemoryFiles::add_text(const std::string& path, std::string text) {
-  seam_->add(path, {seam_->keep(std::move(text))});
+  seam_->add(path, {FilePart{seam_->keep(std::move(text))}});
 }
 
 std::span<const std::byte> MemoryFiles::keep(std::string text) {

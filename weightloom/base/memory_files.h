@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +17,12 @@
 #include "weightloom/base/syscalls.h"
 
 namespace weightloom WEIGHTLOOM_EXPORT {
+
+/// A part of a file: bytes, which are borrowed, or a hole.
+struct FilePart {
+  std::span<const std::byte> bytes;  ///< none in a hole
+  int64_t hole_bytes = 0;            ///< that read as zeros: what stands there is elsewhere
+};
 
 /// Files in memory; see the top of this file.
 class MemoryFiles {
@@ -30,6 +37,9 @@ class MemoryFiles {
   /// A file made of `parts`, one after another, which are borrowed.
   /// Errors: usage if there is one at that path already.
   void add(const std::string& path, std::vector<std::span<const std::byte>> parts);
+  /// The same, of which some parts may be holes.
+  /// Errors: as add.
+  void add_with_holes(const std::string& path, const std::vector<FilePart>& parts);
   /// A file that holds a text.
   /// Errors: as add.
   void add_text(const std::string& path, std::string text);

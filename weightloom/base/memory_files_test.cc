@@ -128,6 +128,19 @@ TEST(MemoryFiles, AreNotWrittenLinkedRenamedOrRemoved) {
   EXPECT_EQ(read_whole_file(calls, "(held)/f"), "abc");
 }
 
+TEST(MemoryFiles, HolesHaveASizeAndReadAsZeros) {
+  const std::string text = "abcd";
+  const auto bytes = std::as_bytes(std::span(text));
+  MemoryFiles files;
+  files.add_with_holes("f", {{{}, 2}, {bytes.first(2)}, {{}, 3}, {bytes.subspan(2)}, {{}, 1}});
+  EXPECT_EQ(files.calls().stat("f").status.size_bytes, 10);
+  EXPECT_EQ(read_whole_file(files.calls(), "f"), std::string("\0\0ab\0\0\0cd\0", 10));
+  const int fd = files.calls().open("f", O_RDONLY, 0);
+  std::string some(4, '-');
+  EXPECT_EQ(files.calls().pread(fd, std::as_writable_bytes(std::span(some)), 6), 4);
+  EXPECT_EQ(some, std::string("\0cd\0", 4));
+}
+
 TEST(MemoryFiles, OfOnePathAreRefused) {
   MemoryFiles files;
   files.add_text("f", "");

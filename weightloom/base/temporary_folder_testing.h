@@ -13,7 +13,7 @@ namespace weightloom {
 
 class TemporaryFolder {
  public:
-  TemporaryFolder() : TemporaryFolder(testing::TempDir()) {}
+  TemporaryFolder() : TemporaryFolder(::testing::TempDir()) {}
   /// In `parent`, which ends in a slash.
   explicit TemporaryFolder(const std::string& parent) : path_(parent + "weightloom-XXXXXX") {
     if (::mkdtemp(path_.data()) == nullptr) throw system_error(errno, "make the folder", path_);
@@ -39,7 +39,7 @@ class TemporaryFolder {
 /// place.
 inline std::string fast_temporary_parent() {
   const std::string memory = "/dev/shm/";
-  return system_calls().access(memory, W_OK | X_OK) == 0 ? memory : testing::TempDir();
+  return system_calls().access(memory, W_OK | X_OK) == 0 ? memory : ::testing::TempDir();
 }
 
 }  // namespace weightloom

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "weightloom/base/byte_size.h"
 #include "weightloom/base/hash.h"
 #include "weightloom/execute/cast_findings.h"
 #include "weightloom/execute/checksums.h"
@@ -19,14 +18,10 @@
 #include "weightloom/execute/work_folder_internal.h"
 #include "weightloom/plan/compile.h"
 #include "weightloom/plan/cost.h"
-#include "weightloom/plan/dump.h"
 #include "weightloom/plan/schedule.h"
 
 namespace weightloom {
 namespace {
-
-// Beyond the tensor files: index, record, config, tokenizer, folders.
-constexpr int64_t kSideFileAllowanceBytes = int64_t{1} << 20;
 
 std::string without_trailing_slash(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
@@ -159,11 +154,7 @@ class Converter {
 
   /// Names everything that decides which byte goes into which tile.
   std::string fingerprint_of_run() const {
-    uint64_t state = fnv1a64(dump(conversion_.program));
-    for (const ShardFile& file : layout_.files()) {
-      state = fnv1a64(file.name, state);
-      state = fnv1a64(file.header.json(), state);
-    }
+    uint64_t state = digest_of_output(conversion_.program, layout_);
     for (const ProgramFile& file : conversion_.program.files()) {
       state = fnv1a64(fmt::format("{} {} {} {}", file.path, file.status.inode,
                                   file.status.size_bytes, file.status.mtime_ns),
@@ -204,16 +195,7 @@ class Converter {
   }
 
   void refuse_full_disk() const {
-    const int64_t needed = files_.disk_bytes() + kSideFileAllowanceBytes;
-    const int64_t free = calls_.free_bytes(work_.parent());
-    if (free < 0)
-      throw system_error(static_cast<int>(-free), "ask the free space of", work_.parent());
-    if (free >= needed) return;
-    throw Error(
-        ErrorCode::no_space,
-        fmt::format("{}: {} bytes ({}) of disk space are free, needed {} bytes ({})",
-                    work_.parent(), free, format_byte_size(free), needed, format_byte_size(needed)),
-        "free space there, or choose a destination on another disk");
+    weightloom::refuse_full_disk(calls_, work_.parent(), files_.disk_bytes());
   }
 
   void write_tensors(size_t first, Journal& journal) {

@@ -13,6 +13,15 @@ int32_t first_space(const Tile& tile) { return tile.parts.front().space; }
 
 }  // namespace
 
+OutputFile begin_file(const Syscalls& calls, const std::string& folder, const ShardFile& shard,
+                      bool keep) {
+  make_folders_for(calls, folder, shard.name);
+  OutputFile file(calls, join_path(folder, shard.name), shard.header.file_bytes(), keep);
+  const std::string header = shard.header.bytes();
+  file.write(std::as_bytes(std::span(header)), 0);
+  return file;
+}
+
 FileSink::FileSink(const Syscalls& calls, const std::string& folder, const ShardLayout& layout,
                    std::span<const FileOrigin> origins, std::span<const Tile> tiles,
                    size_t first_tile, Journal& journal)
@@ -31,13 +40,7 @@ void FileSink::create_files(const Syscalls& calls, const std::string& folder,
   for (size_t i = 0; i < layout.files().size(); ++i) {
     files_.emplace_back();
     if (origins[i] != FileOrigin::written) continue;
-    const ShardFile& shard = layout.files()[i];
-    make_folders_for(calls, folder, shard.name);
-    const std::string path = join_path(folder, shard.name);
-    OutputFile file(calls, path, shard.header.file_bytes(), first_tile_ > 0);
-    const std::string header = shard.header.bytes();
-    file.write(std::as_bytes(std::span(header)), 0);
-    files_.back() = std::move(file);
+    files_.back() = begin_file(calls, folder, layout.files()[i], first_tile_ > 0);
   }
 }
 

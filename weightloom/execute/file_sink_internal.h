@@ -17,6 +17,11 @@
 
 namespace weightloom {
 
+/// Makes a file of an output in `folder`, at its full size with its header; `keep`: what stands
+/// there already is its data. Errors: as OutputFile.
+OutputFile begin_file(const Syscalls& calls, const std::string& folder, const ShardFile& shard,
+                      bool keep);
+
 /// Writes parts in space i of a schedule into file i of a layout. Space offsets are file offsets.
 /// Thread safety: as TileSink.
 class FileSink : public TileSink {

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "weightloom/base/hash.h"
 #include "weightloom/execute/output_files_internal.h"
 #include "weightloom/execute/source_files_internal.h"
 #include "weightloom/execute/work_folder_internal.h"
+#include "weightloom/plan/dump.h"
 
 namespace weightloom {
 namespace {
@@ -13,6 +15,15 @@ bool is_same_file(const FileStatus& a, const FileStatus& b) {
 }
 
 }  // namespace
+
+uint64_t digest_of_output(const CopyProgram& program, const ShardLayout& layout) {
+  uint64_t state = fnv1a64(dump(program));
+  for (const ShardFile& file : layout.files()) {
+    state = fnv1a64(file.name, state);
+    state = fnv1a64(file.header.json(), state);
+  }
+  return state;
+}
 
 int64_t disk_bytes_of(const ShardLayout& layout, std::span<const FileOrigin> origins,
                       KernelCopy kernel_copy) {

@@ -15,6 +15,9 @@
 
 namespace weightloom {
 
+/// Stands for everything that decides which byte of which source goes where in which file.
+uint64_t digest_of_output(const CopyProgram& program, const ShardLayout& layout);
+
 /// Bytes of disk space for files of these origins.
 int64_t disk_bytes_of(const ShardLayout& layout, std::span<const FileOrigin> origins,
                       KernelCopy kernel_copy);

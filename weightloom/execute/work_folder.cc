@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "weightloom/base/byte_size.h"
 #include "weightloom/execute/side_files_internal.h"
 #include "weightloom/execute/work_folder_internal.h"
 
@@ -251,6 +252,19 @@ void sync_tree(const Syscalls& calls, const std::string& path) {
     if (kind_of(calls, below) == FileKind::folder) sync_tree(calls, below);
   }
   sync_folder(calls, path);
+}
+
+void refuse_full_disk(const Syscalls& calls, const std::string& folder, int64_t needed_bytes) {
+  // Beyond the tensor files: index, record, config, tokenizer, folders.
+  constexpr int64_t kSideFileAllowanceBytes = int64_t{1} << 20;
+  const int64_t needed = needed_bytes + kSideFileAllowanceBytes;
+  const int64_t free = calls.free_bytes(folder);
+  if (free < 0) throw system_error(static_cast<int>(-free), "ask the free space of", folder);
+  if (free >= needed) return;
+  throw Error(ErrorCode::no_space,
+              fmt::format("{}: {} bytes ({}) of disk space are free, needed {} bytes ({})", folder,
+                          free, format_byte_size(free), needed, format_byte_size(needed)),
+              "free space there, or choose a destination on another disk");
 }
 
 }  // namespace weightloom

@@ -83,6 +83,10 @@ void link_tree(const Syscalls& calls, const std::string& from, const std::string
 /// Removes every file below `path` but those in `keep` (relative names), and folders left empty.
 void prune_tree(const Syscalls& calls, const std::string& path, const std::set<std::string>& keep);
 
+/// Refuses where tensor files of so many bytes, and some small ones beside them, have no room.
+/// Errors: no_space, io.
+void refuse_full_disk(const Syscalls& calls, const std::string& folder, int64_t needed_bytes);
+
 /// Makes all folders below `path` durable, and it itself.
 void sync_tree(const Syscalls& calls, const std::string& path);
 
