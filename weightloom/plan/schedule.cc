@@ -23,7 +23,7 @@ constexpr int64_t kLongRunBytes = int64_t{64} << 10;
 constexpr int64_t kLargestGapBytes = 4096;
 constexpr int64_t kPageBytes = 4096;
 // A read call costs as much time as copying this many bytes.
-constexpr double kCallCostBytes = 3072;
+constexpr double kCallCostBytes = 5120;
 
 /// A target is cut into multiples of this many bytes.
 int64_t cut_unit(const ProgramTarget& target) {

@@ -11,7 +11,7 @@ namespace {
 // A run this long is worth a vector entry of a read call of its own, without a staging copy.
 constexpr int64_t kDirectRunBytes = 2048;
 // What a read call costs, in bytes that could be copied meanwhile.
-constexpr int64_t kCallCostBytes = 3072;
+constexpr int64_t kCallCostBytes = 5120;
 // What is swept and then copied stays in the second-level cache meanwhile.
 constexpr int64_t kSweepBytes = int64_t{512} << 10;
 
