@@ -126,7 +126,6 @@ struct RandomTensors {
     local.part.dtype = DType::I32;
     local.part.shape = shape_of(places);
     local.part.bytes = bytes_of(local.numbers);
-    local.part.output_shape = shapes[tensor];
   }
 };
 

@@ -70,12 +70,21 @@ void check_steps(const ShardedPart& part, int64_t rank) {
     }
     shape = step.shape;
   }
-  const bool fits = shape.size() == part.output_shape.size() &&
-                    std::ranges::equal(part.output_shape, shape, std::less_equal<>());
-  if (!fits) {
-    misuse("tensor '{}': {} is to be cut out of {}", part.name, to_string(part.output_shape),
-           to_string(shape));
+  const auto reaches = [](const Segments& kept, int64_t rows) {
+    return std::ranges::all_of(kept, [&](const Segment& segment) {
+      return !segment.is_pad && segment.begin + segment.size <= rows;
+    });
+  };
+  if (part.kept.empty() ||
+      (part.kept.size() == shape.size() && std::ranges::equal(part.kept, shape, reaches))) {
+    return;
   }
+  misuse("tensor '{}': what is to be kept lies beyond {}", part.name, to_string(shape));
+}
+
+/// What the last step gives.
+const Shape& gathered_shape(const ShardedPart& part) {
+  return part.steps.empty() ? part.shape : part.steps.back().shape;
 }
 
 void check_part(const ShardedPart& part, int64_t rank) {
@@ -244,12 +253,9 @@ class Unsharding {
 
   static UnshardedTensor trimmed(InProgress tensor) {
     const ShardedPart& part = *tensor.part;
-    const Shape& shape = part.steps.empty() ? part.shape : part.steps.back().shape;
-    if (shape == part.output_shape) return std::move(tensor.held);
-    Layout layout = identity(0, shape);
-    for (int dim = 0; dim < layout.rank(); ++dim) {
-      layout = slice(layout, dim, 0, part.output_shape[static_cast<size_t>(dim)]);
-    }
+    const Shape& shape = gathered_shape(part);
+    if (part.kept.empty() || local_shape(part.kept) == shape) return std::move(tensor.held);
+    Layout layout = select(identity(0, shape), part.kept);
     const Lowered lowered = lower_to_bytes(std::move(layout), part.dtype);
     if (lowered.refusal) {
       throw Error(ErrorCode::unsupported,
@@ -274,6 +280,13 @@ ProcessGroup& GroupCache::of(const GroupRanks& ranks) {
   return *group;
 }
 
+GroupRanks GroupCache::ranks_of(const ShardGroup& group) const {
+  if (const auto* ranks = std::get_if<GroupRanks>(&group)) return *ranks;
+  const auto found = names_.find(std::get<std::string>(group));
+  if (found == names_.end()) misuse("no group is called {}", group_text(group));
+  return found->second;
+}
+
 std::vector<UnshardedTensor> unshard_tensors(GroupCache& groups,
                                              std::span<const ShardedPart> parts) {
   agree_on(groups, parts);
@@ -281,20 +294,20 @@ std::vector<UnshardedTensor> unshard_tensors(GroupCache& groups,
 }
 
 int64_t gathered_bytes(const ShardedPart& part) {
-  return bytes_of(part.name, part.dtype, part.output_shape);
+  return bytes_of(part.name, part.dtype,
+                  part.kept.empty() ? gathered_shape(part) : local_shape(part.kept));
 }
 
 void unshard_in_buckets(GroupCache& groups, std::span<const ShardedPart> parts,
                         int64_t bucket_bytes,
-                        const std::function<void(size_t, const UnshardedTensor&)>& take) {
+                        const std::function<void(size_t, std::span<const UnshardedTensor>)>& take) {
   agree_on(groups, parts);
   std::vector<int64_t> sizes;
   for (const ShardedPart& part : parts) sizes.push_back(gathered_bytes(part));
   // Where shards are kept, ranks have results of different sizes, and all need the same buckets.
   const std::vector<int64_t> largest = groups.all().all_reduce(Reduction::max, sizes);
   for (const auto& [begin, end] : buckets_of(largest, bucket_bytes)) {
-    const auto tensors = Unsharding(groups, parts.subspan(begin, end - begin)).run();
-    for (size_t i = begin; i < end; ++i) take(i, tensors[i - begin]);
+    take(begin, Unsharding(groups, parts.subspan(begin, end - begin)).run());
   }
 }
 

@@ -14,6 +14,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "weightloom/base/dtype.h"
@@ -23,6 +25,8 @@
 #include "weightloom/comm/process_group.h"
 #include "weightloom/execute/stream.h"
 #include "weightloom/layout/cut.h"
+#include "weightloom/sharding/load_spec.h"
+#include "weightloom/sharding/sharding.h"
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
@@ -38,9 +42,16 @@ class GroupCache {
   /// Errors: as sub_group().
   ProcessGroup& of(const GroupRanks& ranks);
 
+  /// Says which ranks a group's name stands for on this rank.
+  void set_name(const std::string& name, GroupRanks ranks) { names_[name] = std::move(ranks); }
+  /// The ranks of a group that may be named.
+  /// Errors: usage if the name was not set.
+  GroupRanks ranks_of(const ShardGroup& group) const;
+
  private:
   ProcessGroup& all_;
   std::map<GroupRanks, std::unique_ptr<ProcessGroup>> groups_;
+  std::map<std::string, GroupRanks> names_;
 };
 
 /// One step back: parts of a dim are gathered.
@@ -58,13 +69,13 @@ struct ShardedPart {
   Shape shape;                       ///< of what this rank holds
   std::span<const std::byte> bytes;  ///< borrowed
   std::vector<GatherStep> steps{};   ///< in the order in which they are done
-  Shape output_shape;  ///< of the result: what the last step gives, less padding at the tails
+  LocalPart kept{};  ///< of each dim of what the last step gives the rows that stay; {}: all
 };
 
 /// A tensor that is put together, or was whole: then its bytes are those that were given.
 struct UnshardedTensor {
   TensorMemory memory{};             ///< holds the bytes, or nothing
-  std::span<const std::byte> bytes;  ///< of `output_shape`
+  std::span<const std::byte> bytes;  ///< of what is kept
 };
 
 /// Puts the tensors together: a collective call of all ranks of the program, which give the same
@@ -79,11 +90,11 @@ std::vector<UnshardedTensor> unshard_tensors(GroupCache& groups,
 /// Errors: usage if they are more than 64 bits count.
 int64_t gathered_bytes(const ShardedPart& part);
 
-/// Calls take(i, tensor i) for each part in order, unsharded by buckets of at most `bucket_bytes`
-/// gathered bytes, each freed before the next.
+/// Calls take(first, tensors) for buckets of at most `bucket_bytes` gathered bytes, in order: the
+/// parts from `first` on, unsharded. Each bucket is freed before the next.
 /// Errors: as unshard_tensors; what `take` throws.
 void unshard_in_buckets(GroupCache& groups, std::span<const ShardedPart> parts,
                         int64_t bucket_bytes,
-                        const std::function<void(size_t, const UnshardedTensor&)>& take);
+                        const std::function<void(size_t, std::span<const UnshardedTensor>)>& take);
 
 }  // namespace weightloom
