@@ -368,6 +368,21 @@ LocalPart local_part(const LoadSpec& spec, std::span<const size_t> shards) {
 
 LocalPart local_part(const LoadSpec& spec) { return local_part(spec, all_places(spec.fields())); }
 
+void check_tensor(const LoadSpec& spec, const HeldTensor& tensor, std::optional<DType> dtype) {
+  const Shape derived = local_shape(local_part(spec));
+  std::string fault;
+  if (tensor.shape != derived) {
+    fault = fmt::format("tensor {} has shape {}, but its LoadSpec gives {}", quote(spec.name()),
+                        to_string(tensor.shape), to_string(derived));
+  } else if (dtype && *dtype != tensor.dtype) {
+    fault = fmt::format("tensor {} is {}, but {} is needed", quote(spec.name()),
+                        to_string(tensor.dtype), to_string(*dtype));
+  }
+  if (fault.empty()) return;
+  throw Error(ErrorCode::usage, fault,
+              "derive the spec anew after each change of the tensor's layout");
+}
+
 std::optional<int64_t> key_size(const LoadSpec& spec) {
   if (!spec.is_fused()) return std::nullopt;
   const int64_t rows = spec.unpadded_global_shape()[index(*spec.fused_dim())];

@@ -19,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "weightloom/base/dtype.h"
 #include "weightloom/base/export.h"
 #include "weightloom/base/shape.h"
 #include "weightloom/mapping/operation.h"
@@ -130,6 +131,18 @@ MeshSet one_rank();
 LocalPart local_part(const LoadSpec& spec);
 /// As if only the shards at these places, ascending, were there.
 LocalPart local_part(const LoadSpec& spec, std::span<const size_t> shards);
+
+/// A tensor that a rank holds, as it was given.
+struct HeldTensor {
+  Shape shape{};             ///< of the local tensor
+  DType dtype = DType::F32;  ///< of each element
+};
+/// Holds a tensor against the spec of its rank, before it is loaded or saved. `dtype`: that of the
+/// other side, where nothing casts.
+/// Errors: usage, with both shapes or both dtypes: the spec was not derived anew after a change.
+/// Precondition: is_bound().
+void check_tensor(const LoadSpec& spec, const HeldTensor& tensor,
+                  std::optional<DType> dtype = std::nullopt);
 
 /// Rows of a key along fused_dim; of a single key nothing.
 /// Errors: usage if the keys do not divide the dim.

@@ -1,0 +1,127 @@
+#include "weightloom/sharding/dtensor_placements.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "weightloom/base/error_testing.h"
+#include "weightloom/sharding/hf_load_plan.h"
+
+namespace weightloom::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Kind = DTensorPlacement::Kind;
+
+DTensorPlacement placement_of(const json& value) {
+  if (!value.contains("shard")) return {};
+  if (!value.contains("split_factor")) return {Kind::shard, value.at("shard")};
+  return {Kind::strided_shard, value.at("shard"), value.at("split_factor")};
+}
+
+TEST(DTensorPlacementsTest, TheWorkedCasesGiveTheirCuts) {
+  std::ifstream file(std::string(WEIGHTLOOM_TEST_DATA) + "/loadspec_cases.json");
+  const json all = json::parse(file);
+  int compared = 0;
+  for (const json& one : all.at("cases")) {
+    if (one.at("kind") != "placements") continue;
+    std::vector<MeshAxis> axes;
+    for (const json& size : one.at("mesh")) axes.push_back({std::to_string(axes.size()), size});
+    std::vector<DTensorPlacement> placements;
+    for (const json& value : one.at("placements")) placements.push_back(placement_of(value));
+    json cuts = json::array();
+    for (const CutStep& cut : cuts_of(Mesh::make(axes), placements)) {
+      cuts.push_back(
+          {{"mesh_dim", std::stoi(cut.axis)}, {"dim", cut.dim}, {"interleave", cut.cut.stripes}});
+    }
+    EXPECT_EQ(cuts, one.at("expect_shards")) << one.at("name");
+    ++compared;
+  }
+  EXPECT_EQ(compared, 3);
+}
+
+const std::vector<DTensorPlacement> kFsdpOverTp = {{Kind::strided_shard, 0, 2}, {Kind::shard, 0}};
+
+/// First row and number of rows of each rank; {-1, 0} for none.
+std::vector<std::pair<int64_t, int64_t>> rows_of(const MeshSet& meshes, int64_t rows,
+                                                 PlacementOrder order) {
+  Sharding sharding;
+  for (const CutStep& cut : cuts_of(meshes.first(), kFsdpOverTp, order)) {
+    sharding.steps.emplace_back(cut);
+  }
+  std::vector<std::pair<int64_t, int64_t>> held;
+  for (int64_t rank = 0; rank < meshes.size(); ++rank) {
+    const Segments part = local_part(sharding, meshes, {rows}, rank)->front();
+    held.emplace_back(part.empty() ? -1 : part.front().begin, length(part));
+  }
+  return held;
+}
+
+// What torch 2.13 computes on a fake process group, rank by rank.
+TEST(DTensorPlacementsTest, BothOrdersAreTorchsWhereSizesDivide) {
+  const MeshSet meshes = MeshSet::parse("fsdp=2,tp=2");
+  const std::vector<std::pair<int64_t, int64_t>> torch = {{0, 2}, {4, 2}, {2, 2}, {6, 2}};
+  EXPECT_EQ(rows_of(meshes, 8, PlacementOrder::carving), torch);
+  EXPECT_EQ(rows_of(meshes, 8, PlacementOrder::left_to_right), torch);
+}
+
+TEST(DTensorPlacementsTest, LeftToRightIsTorchsWhereTheyDoNot) {
+  EXPECT_THAT(rows_of(MeshSet::parse("fsdp=2,tp=2"), 7, PlacementOrder::left_to_right),
+              ElementsAre(std::pair(0, 2), std::pair(4, 2), std::pair(2, 2), std::pair(6, 1)));
+  EXPECT_THAT(rows_of(MeshSet::parse("fsdp=3,tp=2"), 7, PlacementOrder::left_to_right),
+              ElementsAre(std::pair(0, 2), std::pair(4, 1), std::pair(2, 2), std::pair(5, 1),
+                          std::pair(6, 1), std::pair(-1, 0)));
+}
+
+TEST(DTensorPlacementsTest, CarvingIsWhatFsdpLeavesOfWhatTpLeft) {
+  // tp: rows 0 to 3, 4 to 6; fsdp cuts each in three.
+  EXPECT_THAT(rows_of(MeshSet::parse("fsdp=3,tp=2"), 7, PlacementOrder::carving),
+              ElementsAre(std::pair(0, 2), std::pair(4, 1), std::pair(2, 2), std::pair(5, 1),
+                          std::pair(-1, 0), std::pair(6, 1)));
+}
+
+TEST(DTensorPlacementsTest, PlacementsAreOnePerAxis) {
+  const Mesh mesh = Mesh::parse("fsdp=2,tp=2,ep=2");
+  EXPECT_THAT(weightloom::refusal_of([&] { cuts_of(mesh, kFsdpOverTp); })->what(),
+              HasSubstr("2 placements for the 3 axes"));
+}
+
+TEST(DTensorPlacementsTest, ASpecIsDerivedAnewAfterEachChange) {
+  const Mesh mesh = Mesh::parse("fsdp=2,tp=2");
+  CurrentLayout layout;
+  layout.name = "q";
+  layout.global_hf_keys = {"hub.q"};
+  layout.global_shape = {8, 3};
+  layout.placements = {{}, {Kind::shard, 0}};
+  const MeshSet meshes(mesh);
+  EXPECT_EQ(local_shape(local_part(bind(derive_spec(layout, mesh), meshes, 2))), (Shape{4, 3}));
+  layout.placements = kFsdpOverTp;
+  EXPECT_EQ(local_shape(local_part(bind(derive_spec(layout, mesh), meshes, 2))), (Shape{2, 3}));
+  layout.global_shape = {12, 3};
+  layout.origin_shape = {8, 3};
+  const LoadSpec padded = bind(derive_spec(layout, mesh), meshes, 3);
+  EXPECT_EQ(local_shape(local_part(padded)), (Shape{3, 3}));
+  EXPECT_TRUE(plan_hf_load(padded).zero_fill);
+}
+
+TEST(CheckTensorTest, ATensorThatDisagreesIsRefusedWithBoth) {
+  const LoadSpec spec = LoadSpec::make({.name = "w",
+                                        .global_hf_keys = {"a"},
+                                        .global_shape = {8, 3},
+                                        .shards = {{.dim = 0, .size = 2, .rank = 0}}});
+  check_tensor(spec, {{4, 3}, DType::BF16});
+  check_tensor(spec, {{4, 3}, DType::BF16}, DType::BF16);
+  EXPECT_THAT(weightloom::refusal_of([&] { check_tensor(spec, {{2, 3}, DType::BF16}); })->what(),
+              HasSubstr("'w' has shape [2, 3], but its LoadSpec gives [4, 3]"));
+  EXPECT_THAT(weightloom::refusal_of([&] {
+                check_tensor(spec, {{4, 3}, DType::BF16}, DType::F32);
+              })->what(),
+              HasSubstr("'w' is BF16, but F32 is needed"));
+}
+
+}  // namespace
+}  // namespace weightloom::testing
