@@ -14,7 +14,7 @@ weightloom_build_packages=(
 # For the checks on top: sanitizers, fuzzing, formatting, linting, the Python tests.
 weightloom_check_packages=(
   python3-venv clang-19 clang-tidy-19 clang-format-19 libclang-rt-19-dev libfuzzer-19-dev
-  doxygen mandoc zsh fish binutils python3-dev
+  doxygen mandoc zsh fish binutils python3-dev chromium fonts-dejavu-core
 )
 
 # True if the command "cmake" is there and is 3.25 or later, wherever it came from.

@@ -198,9 +198,8 @@ std::string files_part(const PlanPicture& picture) {
   const size_t shown = std::min(picture.files.size(), kMostFileRows);
   const bool with_readers = shown * picture.ranks.size() <= kMostReaders;
   std::string text = fmt::format(
-      "<h2>Files</h2>\n<details class=\"card\"{}><summary>{}; above: its keys, to scale; below: "
-      "the "
-      "bytes that each rank needs of it</summary>\n",
+      "<h2>Files</h2>\n<details class=\"card\"{}><summary>{}; above the keys of each, to "
+      "scale; below the bytes that each rank needs of it</summary>\n",
       shown <= kMostOpenFiles ? " open" : "",
       count_text(static_cast<int64_t>(picture.files.size()), "file"));
   for (size_t i = 0; i < shown; ++i) {
