@@ -24,6 +24,48 @@ void refuse_undeclared_axes(const MeshSet& meshes) {
   }
 }
 
+[[noreturn]] void refuse_unknown_model(const std::string& path, bool has_config) {
+  throw Error(
+      ErrorCode::usage,
+      has_config ? fmt::format("{}: --tp-plan auto: config.json does not tell a known model", path)
+                 : fmt::format("{}: --tp-plan auto: no config.json, so the model is unknown", path),
+      has_config ? "give the plan with --tp-plan FILE, or the class with --architecture"
+                 : "give the plan with --tp-plan FILE");
+}
+
+bool has_axis(const MeshSet& meshes, std::string_view axis) {
+  return std::ranges::any_of(meshes.meshes(), [&](const NamedMesh& each) {
+    const auto place = each.mesh.find(axis);
+    return place && each.mesh.axes()[*place].size > 1;
+  });
+}
+
+bool cuts_along(const Sharding& sharding, std::string_view axis) {
+  return std::ranges::any_of(sharding.steps, [&](const ShardingStep& step) {
+    const auto* cut = std::get_if<CutStep>(&step);
+    return cut != nullptr && cut->axis == axis;
+  });
+}
+
+/// A model's own plan that finds none of its tensors goes by the names of another class: replicas
+/// in place of parts would be silently wrong.
+std::vector<Finding> axes_that_cut_nothing(const MeshSet& meshes,
+                                           const std::vector<Sharding>& shardings) {
+  std::vector<Finding> findings;
+  for (const std::string_view axis : {"tp", "ep"}) {
+    const bool cuts = std::ranges::any_of(
+        shardings, [&](const Sharding& each) { return cuts_along(each, axis); });
+    if (cuts || !has_axis(meshes, axis)) continue;
+    findings.push_back({Severity::error, "nothing_cut", "", "",
+                        fmt::format("--tp-plan auto: the model's plan cuts no target along axis "
+                                    "'{}': the targets' names are not those of the class that the "
+                                    "plan is for; give the class with --architecture, or the plan "
+                                    "with --tp-plan FILE",
+                                    axis)});
+  }
+  return findings;
+}
+
 LayoutManifest manifest_of(const Conversion& conversion) {
   LayoutManifest manifest;
   manifest.meshes = conversion.spread->meshes;
@@ -49,12 +91,7 @@ TpPlan Planner::parallel_plan() const {
   }
   if (*selection_.tp_plan != "auto") return read_tp_plan(calls_, *selection_.tp_plan);
   const ModelTree tree = tree_of(facts_, registry_);
-  if (tree.nodes.empty()) {
-    throw Error(
-        ErrorCode::usage,
-        fmt::format("{}: --tp-plan auto: config.json does not tell a known model", source_.path()),
-        "give the plan with --tp-plan FILE, or the class with --architecture");
-  }
+  if (tree.nodes.empty()) refuse_unknown_model(source_.path(), facts_.config.present());
   return tp_plan_of(tree);
 }
 
@@ -80,6 +117,10 @@ std::vector<Sharding> Planner::shardings_of_targets() {
   }
   if (planned.empty()) return shardings;
   PlannedShardings made = shardings_for(plan, *selection_.meshes, planned);
+  const bool is_whole = selection_.placements.empty() && !selection_.is_partial();
+  if (selection_.tp_plan == "auto" && is_whole && made.findings.empty()) {
+    made.findings = axes_that_cut_nothing(*selection_.meshes, made.shardings);
+  }
   std::ranges::move(made.findings, std::back_inserter(result_.findings));
   for (size_t i = 0; i < places.size(); ++i) shardings[places[i]] = std::move(made.shardings[i]);
   return shardings;
