@@ -286,13 +286,12 @@ def tensors_of(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     return {name: tensor for name, tensor in state.items() if isinstance(tensor, torch.Tensor)}
 
 
-CHECKS: tuple[Callable[[PreTrainedModel, Path, Path], Iterator[str]], ...] = (
-    check_command,
-    check_package,
-)
+#: Of a model, the folder that Transformers saved it to, and a folder to work in: what is right.
+Check = Callable[[PreTrainedModel, Path, Path], Iterator[str]]
+CHECKS: tuple[Check, ...] = (check_command, check_package)
 
 
-def check_class(name: str) -> Outcome:
+def check_class(name: str, checks: tuple[Check, ...]) -> Outcome:
     """Builds one class and runs every check on it."""
     outcome = Outcome(name)
     begin = time.monotonic()
@@ -304,7 +303,7 @@ def check_class(name: str) -> Outcome:
         model = build(model_class)
         outcome.built = True
         with tempfile.TemporaryDirectory() as folder:
-            run_checks(model, Path(folder), outcome)
+            run_checks(model, Path(folder), outcome, checks)
     except Exception as error:
         kind = "" if isinstance(error, (Mismatch, tiny_configs.NotBuilt)) else type(error).__name__
         outcome.reason = f"{kind} {error}".strip()
@@ -312,7 +311,9 @@ def check_class(name: str) -> Outcome:
     return outcome
 
 
-def run_checks(model: PreTrainedModel, folder: Path, outcome: Outcome) -> None:
+def run_checks(
+    model: PreTrainedModel, folder: Path, outcome: Outcome, checks: tuple[Check, ...]
+) -> None:
     """All checks on a model that is built."""
     disk = folder / "disk"
     model.save_pretrained(disk)
@@ -320,12 +321,12 @@ def run_checks(model: PreTrainedModel, folder: Path, outcome: Outcome) -> None:
     outcome.transforms = len(
         conversion_mapping.get_model_conversion_mapping(model, add_legacy=False) or []
     )
-    for check in CHECKS:
+    for check in checks:
         for passed in check(model, disk, folder):
             outcome.checks.append(passed)
 
 
-def in_child(name: str) -> tuple[int, int]:
+def in_child(name: str, checks: tuple[Check, ...]) -> tuple[int, int]:
     """Starts `check_class` in a child; its process and the pipe that its outcome comes through."""
     read, write = os.pipe()
     child = os.fork()
@@ -336,7 +337,7 @@ def in_child(name: str) -> tuple[int, int]:
         os.dup2(null, 2)
         signal.alarm(SECONDS_PER_CLASS)
         with os.fdopen(write, "w") as file:
-            json.dump(asdict(check_class(name)), file)
+            json.dump(asdict(check_class(name, checks)), file)
         os._exit(0)
     os.close(write)
     return child, read
@@ -347,7 +348,12 @@ def half(names: list[str]) -> list[str]:
     return sorted({*names[::2], *ALWAYS} & set(names))
 
 
-def sweep(names: list[str], jobs: int, tell: Callable[[Outcome], None]) -> list[Outcome]:
+def sweep(
+    names: list[str],
+    jobs: int,
+    tell: Callable[[Outcome], None],
+    checks: tuple[Check, ...] = CHECKS,
+) -> list[Outcome]:
     """The outcomes of all classes, each in a child of its own."""
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
@@ -356,7 +362,7 @@ def sweep(names: list[str], jobs: int, tell: Callable[[Outcome], None]) -> list[
     while waiting or running:
         while waiting and len(running) < jobs:
             name = waiting.pop(0)
-            child, pipe = in_child(name)
+            child, pipe = in_child(name, checks)
             running[child] = (name, pipe)
         child, _ = os.wait()
         name, pipe = running.pop(child)

@@ -57,10 +57,8 @@ std::vector<Finding> axes_that_cut_nothing(const MeshSet& meshes,
         shardings, [&](const Sharding& each) { return cuts_along(each, axis); });
     if (cuts || !has_axis(meshes, axis)) continue;
     findings.push_back({Severity::error, "nothing_cut", "", "",
-                        fmt::format("--tp-plan auto: the model's plan cuts no target along axis "
-                                    "'{}': the targets' names are not those of the class that the "
-                                    "plan is for; give the class with --architecture, or the plan "
-                                    "with --tp-plan FILE",
+                        fmt::format("the model's plan cuts no target along axis '{}': the targets "
+                                    "do not have the names of the class that the plan is for",
                                     axis)});
   }
   return findings;

@@ -60,6 +60,8 @@ constexpr std::array kNextSteps = {
     NextStep{"bad_sharding", kCorrectPlacements},
     NextStep{"bad_partition", kCorrectPlacements},
     NextStep{"no_placement", kCorrectPlacements},
+    NextStep{"bad_style", "change the sizes of the mesh, or say otherwise with --placements FILE"},
+    NextStep{"nothing_cut", "give the class with --architecture, or the plan with --tp-plan FILE"},
     NextStep{"missing_rank", kMendParts},
     NextStep{"missing_part", kMendParts},
     NextStep{"unknown_part", kMendParts},
