@@ -138,7 +138,7 @@ std::string together_text(const PlanReport& plan) {
   for (const RankSummary& summary : plan.ranks) apart += summary.bytes_read;
   std::string text = fmt::format("  together {} read in one process, {} by ranks apart\n",
                                  format_byte_size(plan.cost.bytes_read), format_byte_size(apart));
-  if (!plan.is_refused()) {
+  if (!plan.is_refused() && !plan.conversion.spread->is_part) {
     text += fmt::format("  proved: the parts of {} make up each target, exactly once\n",
                         count_text(static_cast<int64_t>(plan.ranks.size()), "rank"));
   }

@@ -53,6 +53,7 @@ RankPlans::RankPlans(const Syscalls& calls, const Checkpoint& source, const Plan
   const std::set<std::string_view> refused = names_refused(conversion.findings);
   std::vector<ProgramTarget> targets;
   spread_.meshes = conversion.spread->meshes;
+  spread_.is_part = conversion.spread->is_part;
   for (size_t i = 0; i < conversion.program.targets().size(); ++i) {
     const ProgramTarget& target = conversion.program.targets()[i];
     if (refused.contains(target.name)) continue;
@@ -86,11 +87,13 @@ Cost RankPlans::together() const {
   std::vector<int64_t> ranks(static_cast<size_t>(world_size()));
   std::iota(ranks.begin(), ranks.end(), int64_t{0});
   Cost all = cost_of_conversion(whole_, run_);
+  if (spread_.is_part) all.bytes_needed = 0;
   all.bytes_read = all.bytes_written = all.regions = all.tiles = all.working_memory_bytes = 0;
   for (size_t i = 0; i < whole_.targets().size(); ++i) {
     const CopyProgram one = whole_.with_targets({whole_.targets()[i]});
-    const Spread spread{spread_.meshes, {spread_.shardings[i]}};
+    const Spread spread{spread_.meshes, {spread_.shardings[i]}, spread_.is_part};
     const Cost cost = cost_of_conversion(program_of_ranks(one, spread, ranks).program, run_);
+    if (spread_.is_part) all.bytes_needed += cost.bytes_needed;
     all.bytes_read += cost.bytes_read;
     all.bytes_written += cost.bytes_written;
     all.regions += cost.regions;
