@@ -223,7 +223,8 @@ class CheckpointBuilder {
     };
     for (size_t i = 0; i < tensors.size(); ++i) {
       auto first = result_.lookup_.insert(tensors[i].name, static_cast<int32_t>(i), name_at);
-      if (first && !result_.is_sharded_) note_duplicate(tensors[static_cast<size_t>(*first)], tensors[i]);
+      if (first && !result_.is_sharded_)
+        note_duplicate(tensors[static_cast<size_t>(*first)], tensors[i]);
     }
   }
 
