@@ -11,8 +11,8 @@ namespace {
 
 Interval chunk_of(int64_t size, int64_t parts, int64_t part) {
   const int64_t rows = ceil_div(size, parts);
-  const int64_t begin = part == 0 ? 0 : std::min(size, rows * part);
-  return {begin, std::min(size, begin + rows)};
+  const int64_t begin = rows == 0 || part > size / rows ? size : rows * part;
+  return {begin, begin + std::min(rows, size - begin)};
 }
 
 Interval balanced_of(int64_t size, int64_t parts, int64_t part) {

@@ -1,5 +1,7 @@
 #include "weightloom/layout/cut.h"
 
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,6 +30,14 @@ TEST(CutTest, ChunksAreOfTheCeilingAndTheLastMayBeEmpty) {
   EXPECT_THAT(sizes({}, 7, 2), ElementsAre(4, 3));
   EXPECT_THAT(sizes({}, 0, 3), ElementsAre(0, 0, 0));
   EXPECT_THAT(part_of({}, 7, 2, 1), ElementsAre(Interval{4, 7}));
+}
+
+TEST(CutTest, ChunksOfHugeDimsDoNotOverflow) {
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  EXPECT_THAT(part_of({}, most, 2, 1), ElementsAre(Interval{most / 2 + 1, most}));
+  const int64_t half = int64_t{1} << 62;
+  EXPECT_THAT(part_of({}, half + 2, half + 1, half / 2), ElementsAre(Interval{half, half + 2}));
+  EXPECT_THAT(part_of({}, half + 2, half + 1, half), IsEmpty());
 }
 
 TEST(CutTest, BalancedPartsDifferByOne) {

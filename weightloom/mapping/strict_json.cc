@@ -54,21 +54,33 @@ std::string suggestion(const std::string& key, const std::vector<std::string_vie
   return near.empty() ? "" : fmt::format(": did you mean '{}'?", near.front());
 }
 
-}  // namespace
-
-json parse_json_object(std::string_view text, std::string_view file, ErrorCode code) {
-  json value;
+json parse_watched(std::string_view text, std::string_view file, ErrorCode code) {
   try {
     KeyWatch watch(file, code);
-    value = json::parse(text, [&watch](int depth, json::parse_event_t event, json& parsed) {
+    return json::parse(text, [&watch](int depth, json::parse_event_t event, json& parsed) {
       return watch(depth, event, parsed);
     });
   } catch (const json::exception& error) {
     throw Error(code, fmt::format("{}: not JSON: {}", file, parse_message(error)));
   }
+}
+
+}  // namespace
+
+json parse_json_object(std::string_view text, std::string_view file, ErrorCode code) {
+  json value = parse_watched(text, file, code);
   if (!value.is_object()) {
     throw Error(code, fmt::format("{}: must be a JSON object, but is {} {}", file,
                                   value.is_array() ? "an" : "a", value.type_name()));
+  }
+  return value;
+}
+
+json parse_json_list(std::string_view text, std::string_view file, ErrorCode code) {
+  json value = parse_watched(text, file, code);
+  if (!value.is_array()) {
+    throw Error(code, fmt::format("{}: must be a JSON list, but is {} {}", file,
+                                  value.is_object() ? "an" : "a", value.type_name()));
   }
   return value;
 }

@@ -17,6 +17,8 @@ namespace weightloom::internal {
 /// Errors: `code`, naming `file` and the place, if `text` is no JSON object, has a duplicate key or
 /// is nested beyond reason.
 nlohmann::json parse_json_object(std::string_view text, std::string_view file, ErrorCode code);
+/// As parse_json_object, of a list.
+nlohmann::json parse_json_list(std::string_view text, std::string_view file, ErrorCode code);
 
 /// A whole number that int64 holds; nothing for anything else.
 std::optional<int64_t> to_integer(const nlohmann::json& value);

@@ -6,13 +6,19 @@
 // the dim was in. Carving order says what happened: an axis is placed after so many others that
 // their sizes multiply to its split_factor.
 //
-// Where sizes divide, that is what torch computes from placements too. Where they do not, torch
-// (2.13: _StridedShard._split_tensor, compute_local_shape_and_global_offset) goes left to right and
-// cuts each of split_factor chunks, which gives other rows: of 7 rows under [_StridedShard(0, 2),
-// Shard(0)] on a mesh of 3 by 2, rank (2, 0) has row 6 and (2, 1) none, but if FSDP cut what TP
-// left, (2, 0) has none and (2, 1) row 6. `carving` gives what the cuts made, and is right for
-// tensors of FSDP over TP; `left_to_right` gives what torch says of the DTensor, and is right for
-// tensors that distribute_tensor made.
+// Where an order explains the split factors and sizes divide, that is what torch computes from
+// placements too. Where sizes do not divide, torch (2.13: distribute_tensor,
+// compute_local_shape_and_global_offset) goes left to right and cuts each of split_factor chunks,
+// which gives other rows: of 7 rows under [_StridedShard(0, 2), Shard(0)] on a mesh of 3 by 2, rank
+// (2, 0) has row 6 and (2, 1) none. But fully_shard over TP gives its parameters these placements
+// and stores what it cut: (2, 0) holds none and (2, 1) row 6, so that torch's own offsets are wrong
+// for them. `carving` gives what the cuts made, and is right for tensors of FSDP over TP;
+// `left_to_right` gives what torch says of the DTensor, and is right for tensors that
+// distribute_tensor made.
+//
+// Where no order explains them, the two differ even if sizes divide: under [_StridedShard(0, 4),
+// Shard(0), _StridedShard(0, 2)] on a mesh of 2 by 2 by 2 torch gives rank 0 rows 0 and 4 of 16;
+// FSDP of what expert parallelism cut in stripes holds rows 0 and 1.
 // Source: the specification "LoadSpec", section 1.2. Thread safety: values, pure functions.
 #pragma once
 

@@ -1,12 +1,15 @@
 #include "weightloom/sharding/dtensor_placements.h"
 
+#include <algorithm>
 #include <fstream>
+#include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "weightloom/base/error_testing.h"
+#include "weightloom/layout/layout_testing.h"
 #include "weightloom/sharding/hf_load_plan.h"
 
 namespace weightloom::testing {
@@ -82,6 +85,90 @@ TEST(DTensorPlacementsTest, CarvingIsWhatFsdpLeavesOfWhatTpLeft) {
   EXPECT_THAT(rows_of(MeshSet::parse("fsdp=3,tp=2"), 7, PlacementOrder::carving),
               ElementsAre(std::pair(0, 2), std::pair(4, 1), std::pair(2, 2), std::pair(5, 1),
                           std::pair(-1, 0), std::pair(6, 1)));
+}
+
+/// The rows of each rank, in its order.
+std::vector<std::vector<int64_t>> rows_under(const Mesh& mesh,
+                                             const std::vector<DTensorPlacement>& placements,
+                                             int64_t rows, PlacementOrder order) {
+  Sharding sharding;
+  for (const CutStep& cut : cuts_of(mesh, placements, order)) sharding.steps.emplace_back(cut);
+  std::vector<std::vector<int64_t>> held(static_cast<size_t>(mesh.size()));
+  for (int64_t rank = 0; rank < mesh.size(); ++rank) {
+    const auto part = local_part(sharding, MeshSet(mesh), {rows}, rank);
+    for (const Segment& segment : part->front()) {
+      for (int64_t i = 0; i < segment.size; ++i) {
+        held[static_cast<size_t>(rank)].push_back(segment.begin + i);
+      }
+    }
+  }
+  return held;
+}
+
+// What fully_shard of torch 2.13 holds of a column-parallel weight of 13 rows, rank by rank.
+TEST(DTensorPlacementsTest, CarvingIsWhatFullyShardStores) {
+  EXPECT_THAT(rows_under(Mesh::parse("fsdp=3,tp=2"), kFsdpOverTp, 13, PlacementOrder::carving),
+              ElementsAre(ElementsAre(0, 1, 2), ElementsAre(7, 8), ElementsAre(3, 4, 5),
+                          ElementsAre(9, 10), ElementsAre(6), ElementsAre(11, 12)));
+}
+
+// What distribute_tensor of torch 2.13 gives of 16 rows; and FSDP of stripes, by hand.
+TEST(DTensorPlacementsTest, WithoutAnOrderTheTwoDifferEvenIfSizesDivide) {
+  const std::vector<DTensorPlacement> placements = {
+      {Kind::strided_shard, 0, 4}, {Kind::shard, 0}, {Kind::strided_shard, 0, 2}};
+  const Mesh mesh = Mesh::parse("fsdp=2,ep=2,etp=2");
+  const auto torch = rows_under(mesh, placements, 16, PlacementOrder::left_to_right);
+  EXPECT_THAT(torch[0], ElementsAre(0, 4));
+  EXPECT_THAT(torch[1], ElementsAre(1, 5));
+  EXPECT_THAT(torch[2], ElementsAre(8, 12));
+  EXPECT_THAT(torch[4], ElementsAre(2, 6));
+  const auto carved = rows_under(mesh, placements, 16, PlacementOrder::carving);
+  EXPECT_THAT(carved[0], ElementsAre(0, 1));
+  EXPECT_THAT(carved[4], ElementsAre(4, 5));
+}
+
+/// Cuts of one dim by each axis of a mesh, in some order, and the placements that say so.
+struct OrderedCuts {
+  Mesh mesh;
+  Sharding by_hand;
+  std::vector<DTensorPlacement> placements;
+};
+
+OrderedCuts random_cuts(std::mt19937_64& random) {
+  std::vector<MeshAxis> axes(1 + random() % 4);
+  std::vector<size_t> order;
+  for (MeshAxis& axis : axes) {
+    order.push_back(order.size());
+    axis = {"a" + std::to_string(order.back()), 1 + static_cast<int64_t>(random() % 3)};
+  }
+  std::ranges::shuffle(order, random);
+  OrderedCuts cuts{Mesh::make(axes), {}, std::vector<DTensorPlacement>(axes.size())};
+  for (size_t place = 0; place < order.size(); ++place) {
+    const size_t axis = order[place];
+    cuts.by_hand.steps.emplace_back(CutStep{axes[axis].name, 0});
+    // Left to right, what axes further right cut before are pieces that stand there already.
+    int64_t factor = 1;
+    for (size_t before = 0; before < place; ++before) {
+      if (order[before] > axis) factor *= axes[order[before]].size;
+    }
+    cuts.placements[axis] = {factor > 1 ? Kind::strided_shard : Kind::shard, 0, factor};
+  }
+  return cuts;
+}
+
+TEST(DTensorPlacementsTest, EveryOrderOfCutsIsFoundAndIsTorchsWhereSizesDivide) {
+  std::mt19937_64 random(test_seed());
+  for (int round = 0; round < 200; ++round) {
+    const OrderedCuts cuts = random_cuts(random);
+    const int64_t rows = cuts.mesh.size() * (1 + round % 2);
+    const auto carved = rows_under(cuts.mesh, cuts.placements, rows, PlacementOrder::carving);
+    EXPECT_EQ(carved, rows_under(cuts.mesh, cuts.placements, rows, PlacementOrder::left_to_right));
+    for (int64_t rank = 0; rank < cuts.mesh.size(); ++rank) {
+      const auto part = local_part(cuts.by_hand, MeshSet(cuts.mesh), {rows}, rank);
+      EXPECT_EQ(part->front().front().begin, carved[static_cast<size_t>(rank)].front());
+      EXPECT_EQ(length(part->front()), std::ssize(carved[static_cast<size_t>(rank)]));
+    }
+  }
 }
 
 TEST(DTensorPlacementsTest, PlacementsAreOnePerAxis) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "weightloom/base/checked.h"
 #include "weightloom/base/error.h"
 #include "weightloom/base/quote.h"
 #include "weightloom/layout/operations.h"
@@ -137,6 +138,22 @@ void set_slices(HFLoadPlan& plan) {
   }
 }
 
+/// Stripes of several dims multiply.
+void refuse_too_many(const LoadSpec& spec, std::span<const std::vector<Stretch>> dims) {
+  if (std::ranges::any_of(dims, &std::vector<Stretch>::empty)) return;
+  int64_t boxes = 1;
+  for (const std::vector<Stretch>& stretches : dims) {
+    const auto more = checked_mul(boxes, std::ssize(stretches));
+    if (!more || *more > kMaxRegions) {
+      throw Error(ErrorCode::plan,
+                  fmt::format("LoadSpec {}: a rank's part has more than {} boxes",
+                              quote(spec.name()), kMaxRegions),
+                  "cut into fewer stripes");
+    }
+    boxes = *more;
+  }
+}
+
 /// Without an adapter: boxes of keys.
 void plan_boxes(HFLoadPlan& plan, const LoadSpec& spec, const LocalPart& part) {
   std::vector<std::vector<Stretch>> dims;
@@ -152,6 +169,7 @@ void plan_boxes(HFLoadPlan& plan, const LoadSpec& spec, const LocalPart& part) {
     concatenated[d] = over_needed(dims[d], rows);
     plan.canonical_source_shape[d] = std::ssize(places) * rows;
   }
+  refuse_too_many(spec, dims);
   plan.key_regions = Boxes(dims).take();
   if (plan.key_regions.empty()) return;
   set_keys(plan, spec, places);

@@ -75,7 +75,8 @@ struct HFLoadPlan {
 };
 
 /// What the rank of a bound spec reads. `config`: of numbers that the adapter looks up.
-/// Errors: usage if the spec is not bound, or its keys do not divide fused_dim; as the adapter.
+/// Errors: usage if the spec is not bound, or its keys do not divide fused_dim; as put_together;
+/// plan beyond kMaxRegions boxes.
 HFLoadPlan plan_hf_load(const LoadSpec& spec, const ModelConfig& config = {});
 
 }  // namespace weightloom

@@ -125,11 +125,12 @@ int64_t padded_part(const LoadSpecFields& fields, size_t padded, std::span<const
     if (sizes[i] == 0) {
       refuse(fields, "padding: shard {} has rows, and no size that tells how parts are padded", i);
     }
-    parts *= sizes[i];
-    if (fields.global_shape[index(dim)] % parts != 0) {
-      refuse(fields, "padding: {} rows of dim {} do not divide by {} padded parts",
-             fields.global_shape[index(dim)], dim, parts);
+    const auto more = checked_mul(parts, sizes[i]);
+    if (!more || fields.global_shape[index(dim)] % *more != 0) {
+      refuse(fields, "padding: {} rows of dim {} do not divide by {} times {} padded parts",
+             fields.global_shape[index(dim)], dim, parts, sizes[i]);
     }
+    parts = *more;
   }
   return fields.global_shape[index(dim)] / parts;
 }

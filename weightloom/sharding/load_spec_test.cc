@@ -71,6 +71,27 @@ TEST(LoadSpecTest, RowsThatStandBesideARankMustAgreeWithIt) {
               HasSubstr("local_shape is recorded as [5, 6], but the shards give [4, 6]"));
 }
 
+TEST(LoadSpecTest, GroupsBeyondAllNumbersAreRefused) {
+  LoadSpecFields fields{.name = "w", .global_hf_keys = {"a"}, .global_shape = {0}};
+  const int64_t size = int64_t{1} << 32;
+  fields.shards = {{.dim = 0, .size = size, .rank = 0, .axis = "x"},
+                   {.dim = 0, .size = size, .rank = 0, .axis = "y"}};
+  EXPECT_EQ(message_of(fields), "");
+  fields.padding = {PadScope::per_cut, "y"};
+  EXPECT_THAT(message_of(fields),
+              HasSubstr("0 rows of dim 0 do not divide by 4294967296 times 4294967296 padded"));
+}
+
+TEST(LoadSpecTest, StripesOfSeveralDimsThatMultiplyBeyondMeasureAreRefused) {
+  LoadSpecFields fields{.name = "w", .global_hf_keys = {"a"}, .global_shape = {8192, 8192}};
+  fields.shards = {{.dim = 0, .size = 2, .rank = 0, .interleave = 4096},
+                   {.dim = 1, .size = 2, .rank = 0, .interleave = 4096}};
+  const auto refusal = refusal_of([&] { plan_hf_load(LoadSpec::make(fields)); });
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->code(), ErrorCode::plan);
+  EXPECT_THAT(refusal->what(), HasSubstr("LoadSpec 'w': a rank's part has more than 4000000"));
+}
+
 TEST(LoadSpecTest, WhatOneRankRefusesAllRanksRefuse) {
   // 10 rows over 4: 3, 3, 3 and 1, of which the last does not divide into 3 stripes of one rank.
   LoadSpecFields fields{.name = "w", .global_hf_keys = {"a"}, .global_shape = {10}};
@@ -207,7 +228,9 @@ std::string json_message(const std::string& text) {
 
 TEST(LoadSpecsJsonTest, WhatIsWrongIsNamedByEntryAndKey) {
   const std::string head = R"([{"name": "w", "global_hf_keys": ["a"], "global_shape": [4])";
-  EXPECT_THAT(json_message("{}"), HasSubstr("s.json: must be a list of LoadSpecs"));
+  EXPECT_THAT(json_message("{}"), HasSubstr("s.json: must be a JSON list, but is an object"));
+  EXPECT_THAT(json_message("[], 1"), HasSubstr("s.json: not JSON"));
+  EXPECT_THAT(json_message(head + R"(, "name": "v"}])"), HasSubstr("duplicate key 'name'"));
   EXPECT_THAT(json_message("[{}]"), HasSubstr("s.json: spec 0: 'name' is missing"));
   EXPECT_THAT(json_message(head + R"(, "shard": []}])"), HasSubstr("did you mean 'shards'?"));
   EXPECT_THAT(json_message(head + R"(, "shards": [{"dim": -1, "axis": "tp"}]}])"),

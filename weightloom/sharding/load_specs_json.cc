@@ -138,13 +138,7 @@ ordered_json to_json(const LoadSpec& spec) {
 
 std::vector<LoadSpec> parse_load_specs(std::string_view text, std::string_view file,
                                        const OperationMakers& operations) {
-  // Read as a member, because duplicate keys are refused below an object only.
-  const json value =
-      internal::parse_json_object(fmt::format("{{\"specs\": {}\n}}", text), file, ErrorCode::format)
-          .at("specs");
-  if (!value.is_array()) {
-    throw Error(ErrorCode::format, fmt::format("{}: must be a list of LoadSpecs", file));
-  }
+  const json value = internal::parse_json_list(text, file, ErrorCode::format);
   std::vector<LoadSpec> specs;
   std::set<std::string> names;
   for (size_t i = 0; i < value.size(); ++i) {

@@ -224,13 +224,7 @@ ordered_json to_json(const Mesh& mesh) {
 }  // namespace internal
 
 std::vector<PlacementRule> parse_placements(std::string_view text, std::string_view file) {
-  // Read as a member, because duplicate keys are refused below an object only.
-  const json value =
-      internal::parse_json_object(fmt::format("{{\"rules\": {}\n}}", text), file, ErrorCode::format)
-          .at("rules");
-  if (!value.is_array()) {
-    throw Error(ErrorCode::format, fmt::format("{}: must be a list of rules", file));
-  }
+  const json value = internal::parse_json_list(text, file, ErrorCode::format);
   std::vector<PlacementRule> rules;
   for (size_t i = 0; i < value.size(); ++i) {
     const std::string where = fmt::format("{}: rule {}", file, i);

@@ -59,6 +59,13 @@ TEST(PlacementsTest, TheFirstRuleThatMatchesWins) {
   EXPECT_EQ(find_placement(std::span(parsed).first(1), "b"), nullptr);
 }
 
+TEST(PlacementsTest, NothingMayStandBehindTheList) {
+  const auto refusal = refusal_of([] { parse_placements(R"([], "more": [])", "p.json"); });
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->code(), ErrorCode::format);
+  EXPECT_THAT(refusal->what(), HasSubstr("p.json: not JSON"));
+}
+
 TEST(PlacementsTest, WhatIsWrongIsNamedByPlace) {
   EXPECT_THAT(refusal_of_placement(R"({"axis": "tp"})"),
               HasSubstr("p.json: rule 0: placement 0: has 0 of 'shard'"));

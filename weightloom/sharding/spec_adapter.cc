@@ -1,5 +1,6 @@
 #include "weightloom/sharding/spec_adapter.h"
 
+#include <algorithm>
 #include <ranges>
 #include <utility>
 
@@ -44,6 +45,36 @@ std::vector<OperationPtr> undoing(const LoadSpec& spec) {
   return operations;
 }
 
+bool pads_keys(const LoadSpec& spec) {
+  if (spec.padding().scope != PadScope::per_key || !spec.is_fused()) return false;
+  const auto dim = static_cast<size_t>(*spec.fused_dim());
+  const Shape& padded = spec.global_shape();
+  return dim < padded.size() && spec.unpadded_global_shape()[dim] != padded[dim];
+}
+
+/// Each key can be padded at its tail only if the adapter leaves its rows together.
+void check_keys_apart(const LoadSpec& spec, std::span<const Layout> keys,
+                      const ModelConfig& config) {
+  std::vector<Layout> own;
+  for (const Layout& key : keys) {
+    own.push_back(identity(static_cast<SourceId>(own.size()), key.shape()));
+  }
+  const int dim = *spec.fused_dim();
+  const Layout whole = adapted(spec, spec.adapter(), concat(own, dim), config);
+  const int64_t rows = whole.shape().at(static_cast<size_t>(dim)) / std::ssize(keys);
+  const std::vector<int64_t> sizes(keys.size(), rows);
+  const std::vector<Layout> parts = split(whole, dim, sizes);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const bool is_own = std::ranges::all_of(parts[i].regions(), [i](const Region& region) {
+      return region.source == static_cast<SourceId>(i);
+    });
+    if (is_own) continue;
+    refuse(spec, fmt::format("padding of each key: the adapter does not leave key {} together in "
+                             "{} rows of dim {}",
+                             quote(spec.global_hf_keys()[i]), rows, dim));
+  }
+}
+
 }  // namespace
 
 Layout put_together(const LoadSpec& spec, std::span<const Layout> keys, const ModelConfig& config) {
@@ -55,6 +86,7 @@ Layout put_together(const LoadSpec& spec, std::span<const Layout> keys, const Mo
            fmt::format("{} keys of shape {} make a tensor {}, needed {}", keys.size(),
                        to_string(keys[0].shape()), to_string(whole.shape()), to_string(wanted)));
   }
+  if (pads_keys(spec) && !spec.adapter().empty()) check_keys_apart(spec, keys, config);
   return whole;
 }
 

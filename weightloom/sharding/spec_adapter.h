@@ -18,7 +18,7 @@ namespace weightloom WEIGHTLOOM_EXPORT {
 /// adapter's operations look up.
 /// Shape: the spec's unpadded_global_shape.
 /// Errors: usage, naming the spec and both shapes, if the keys do not make that shape, or the
-/// adapter refuses them.
+/// adapter refuses them; if each key is padded and the adapter does not leave its rows together.
 Layout put_together(const LoadSpec& spec, std::span<const Layout> keys,
                     const ModelConfig& config = {});
 /// Its keys, of a tensor that holds `key_count` of them (all, or those of a part): the inverse.

@@ -162,6 +162,26 @@ TEST(SpecAdapterTest, KeysOfSeveralExpertsAreFlattenedTogether) {
               HasSubstr("hold 6 of 12 elements of key 'b': needed whole keys"));
 }
 
+TEST(SpecAdapterTest, KeysThatAreNotLeftTogetherCannotBePaddedEach) {
+  // Two keys of 2 by 4; each of two groups of 3 rows is to end in one of padding.
+  const auto plan_of = [](const std::string& adapter) {
+    const std::string text = R"([{"name": "w", "global_hf_keys": ["a", "b"], "fused_dim": 0,
+        "global_shape": [6, 4], "origin_shape": [4, 4], "padding": "per_key", "adapter": [)";
+    return plan_hf_load(parse_load_specs(text + adapter + "]}]", "s.json").front());
+  };
+  EXPECT_THAT(weightloom::refusal_of([&] {
+                plan_of(R"({"op": "Transpose", "dim0": 0, "dim1": 1})");
+              })->what(),
+              HasSubstr("does not leave key 'a' together in 2 rows of dim 0"));
+  const HFLoadPlan plan = plan_of(
+      R"({"op": "Unflatten", "dim": 1, "sizes": [2, 2]},
+         {"op": "Transpose", "dim0": 1, "dim1": 2}, {"op": "Flatten", "dim": 1, "sizes": [2, 2]})");
+  const std::vector<Dense> keys = {counting({2, 4}, 1), counting({2, 4}, 9)};
+  EXPECT_EQ(gather(plan.layout, keys).values,
+            (std::vector<int64_t>{1, 3,  2,  4,  5,  7,  6,  8,  0, 0, 0, 0,
+                                  9, 11, 10, 12, 13, 15, 14, 16, 0, 0, 0, 0}));
+}
+
 TEST(SpecAdapterTest, AnAdapterThatDoesNotFitIsRefused) {
   const auto specs = parse_load_specs(
       R"([{"name": "w", "global_hf_keys": ["a"], "global_shape": [12, 2],
