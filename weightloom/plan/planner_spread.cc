@@ -47,8 +47,8 @@ bool cuts_along(const Sharding& sharding, std::string_view axis) {
   });
 }
 
-/// A model's own plan that finds none of its tensors goes by the names of another class: replicas
-/// in place of parts would be silently wrong.
+/// A model's own plan that cuts nothing along an axis is for another class, or names only what is
+/// tied to the targets: replicas in place of parts would be silently wrong.
 std::vector<Finding> axes_that_cut_nothing(const MeshSet& meshes,
                                            const std::vector<Sharding>& shardings) {
   std::vector<Finding> findings;
@@ -57,8 +57,8 @@ std::vector<Finding> axes_that_cut_nothing(const MeshSet& meshes,
         shardings, [&](const Sharding& each) { return cuts_along(each, axis); });
     if (cuts || !has_axis(meshes, axis)) continue;
     findings.push_back({Severity::error, "nothing_cut", "", "",
-                        fmt::format("the model's plan cuts no target along axis '{}': the targets "
-                                    "do not have the names of the class that the plan is for",
+                        fmt::format("the model's plan cuts no target along axis '{}': of its "
+                                    "rules for it none names a target that it cuts",
                                     axis)});
   }
   return findings;
