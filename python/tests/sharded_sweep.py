@@ -58,9 +58,14 @@ def axes_of(mesh: str) -> dict[str, int]:
     return {name: int(size) for name, size in (axis.split("=") for axis in mesh.split(","))}
 
 
-def meshes_of(model: PreTrainedModel) -> list[str]:
-    """The meshes with axes that its plan has rules for."""
-    lacking = {axis for axis in ("tp", "ep") if not getattr(model, f"{axis}_plan")}
+def meshes_of(model: PreTrainedModel, whole: dict[str, torch.Tensor]) -> list[str]:
+    """The meshes with axes that its plan has rules for, which name a tensor that is there."""
+    plans = {axis: getattr(model, f"{axis}_plan") for axis in ("tp", "ep")}
+    lacking = {
+        axis
+        for axis, plan in plans.items()
+        if not plan or not model._expand_parallel_plan(plan).keys() & whole.keys()
+    }
     return [mesh for mesh in MESHES if not lacking & axes_of(mesh).keys()]
 
 
@@ -143,7 +148,7 @@ def check_meshes(model: PreTrainedModel, disk: Path, work: Path) -> Iterator[str
     """Every mesh that the model's plan has rules for."""
     command("convert", disk, work / "runtime", "--to", "runtime", "--quiet")
     whole = stored(work / "runtime")
-    for mesh in meshes_of(model):
+    for mesh in meshes_of(model, whole):
         if "ep" in axes_of(mesh) and not experts_divide(model):
             continue
         check_mesh(model, disk, work, mesh, whole)
