@@ -27,7 +27,7 @@ struct Passing {
 
 /// Takes what `piece` has in rows [0, outer.extent) of stride outer.source_stride, and turns steps
 /// over whole rows into steps of the outer target.
-void pass_axis(Passing piece, const Axis& outer, std::vector<Passing>& to) {
+void pass_axis(const Passing& piece, const Axis& outer, std::vector<Passing>& to) {
   const int64_t m = outer.source_stride;
   for (const Region& row : factor(piece.rest, m)) {
     Passing next{row, piece.done, piece.target_offset};
@@ -68,7 +68,7 @@ void compose_pair(const Region& through, const Region& from, int64_t size, Regio
     for (size_t j = i + 1; j < axes.size(); ++j) {
       reach += (axes[j].extent - 1) * axes[j].source_stride;
     }
-    for (Passing& piece : passing) pass_axis(std::move(piece), axes[i], next);
+    for (const Passing& piece : passing) pass_axis(piece, axes[i], next);
     passing.clear();
     for (Passing& piece : next) {
       for (Region& part : clipped(piece.rest, axes[i].source_stride, 0, reach)) {

@@ -92,8 +92,10 @@ class LoadSpec {
   const std::vector<std::string>& global_hf_keys() const noexcept { return fields_.global_hf_keys; }
   const Shape& global_shape() const noexcept { return fields_.global_shape; }  ///< with padding
   std::optional<int> fused_dim() const noexcept { return fields_.fused_dim; }  ///< if is_fused()
+  /// In carving order.
   const std::vector<ShardDescriptor>& shards() const noexcept { return fields_.shards; }
   const SpecPadding& padding() const noexcept { return fields_.padding; }  ///< its scope
+  /// Run on the keys put together, before any cut.
   const std::vector<OperationPtr>& adapter() const noexcept { return fields_.adapter; }
   const LoadSpecFields& fields() const noexcept { return fields_; }  ///< all of it
 
