@@ -18,8 +18,8 @@ constexpr std::string_view kMeshForm =
     "write axes outermost first, as in 'fsdp=4,tp=2', or several meshes, as in "
     "'dense: fsdp=8,tp=4; expert: ep=32'";
 
-[[noreturn]] void refuse(std::string message) {
-  throw Error(ErrorCode::usage, std::move(message), std::string(kMeshForm));
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorCode::usage, message, std::string(kMeshForm));
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -50,8 +50,9 @@ MeshAxis parse_axis(std::string_view text) {
   if (equals == std::string_view::npos) refuse(fmt::format("'{}' is no axis of a mesh", text));
   const std::string_view number = trimmed(text.substr(equals + 1));
   MeshAxis axis{std::string(trimmed(text.substr(0, equals))), 0};
-  const char* end = number.data() + number.size();
-  const auto [stop, error] = std::from_chars(number.data(), end, axis.size);
+  const std::string digits(number);
+  const char* end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, axis.size);
   if (error != std::errc() || stop != end) {
     refuse(fmt::format("'{}': '{}' is no size of an axis", text, number));
   }
