@@ -78,8 +78,8 @@ Box hull_of(std::span<const Box> boxes) {
 
 /// What is meant in part becomes one box, which may turn out to be meant whole.
 std::vector<Box> with_parts_joined(std::vector<Box> boxes) {
-  const auto parts = std::stable_partition(boxes.begin(), boxes.end(),
-                                           [](const Box& box) { return !box.is_partial(); });
+  const auto parts =
+      std::partition(boxes.begin(), boxes.end(), [](const Box& box) { return !box.is_partial(); });
   if (parts == boxes.end()) return boxes;
   const Box hull = hull_of(std::span(parts, boxes.end()));
   boxes.erase(parts, boxes.end());
