@@ -89,7 +89,7 @@ std::optional<std::string> dcp_parts_of(const Conversion& conversion, int64_t ra
     const auto tensor = std::ranges::lower_bound(tensors, name, {}, &ShardedTensor::name);
     const auto part =
         local_part(tensor->sharding, conversion.manifest->meshes, tensor->shape, rank);
-    auto offsets = part ? box_offsets(*part) : std::nullopt;
+    auto offsets = part ? box_offsets(*part, tensor->shape) : std::nullopt;
     if (!offsets) return std::nullopt;
     parts.push_back({name, *std::move(offsets)});
   }

@@ -163,11 +163,11 @@ std::string format_dcp_parts(const std::vector<DcpPart>& parts) {
   return value.dump();
 }
 
-std::optional<Shape> box_offsets(const LocalPart& part) {
+std::optional<Shape> box_offsets(const LocalPart& part, const Shape& shape) {
   Shape offsets;
   for (const Segments& segments : part) {
     if (segments.empty()) {
-      offsets.push_back(0);
+      offsets.push_back(shape[offsets.size()]);
       continue;
     }
     if (segments.size() > 1 || segments[0].is_pad) return std::nullopt;
