@@ -45,12 +45,15 @@ class RankPlans {
   Cost together() const;
 
  private:
+  Cost cost_of_parts(size_t target) const;
+
   const Syscalls& calls_;
   const Checkpoint& source_;
   RunOptions run_;
   bool is_refused_ = false;
   CopyProgram whole_;
   Spread spread_;
+  CostCounter costs_;
   Conversion rank_conversion_;  // of the rank asked for last
 };
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -158,9 +159,13 @@ WholeTensors whole_of_dcp_shards(const Checkpoint& checkpoint) {
 }
 
 std::string format_dcp_parts(const std::vector<DcpPart>& parts) {
-  nlohmann::ordered_json value = nlohmann::ordered_json::object();
-  for (const DcpPart& part : parts) value[part.name] = {{"saved_offsets", part.offsets}};
-  return value.dump();
+  std::string text = "{";
+  for (const DcpPart& part : parts) {
+    fmt::format_to(std::back_inserter(text), R"({}{}:{{"saved_offsets":[{}]}})",
+                   text.size() > 1 ? "," : "", nlohmann::json(part.name).dump(),
+                   fmt::join(part.offsets, ","));
+  }
+  return text + "}";
 }
 
 std::optional<Shape> box_offsets(const LocalPart& part) {
