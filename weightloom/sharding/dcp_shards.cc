@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <utility>
 
@@ -161,9 +160,14 @@ WholeTensors whole_of_dcp_shards(const Checkpoint& checkpoint) {
 std::string format_dcp_parts(const std::vector<DcpPart>& parts) {
   std::string text = "{";
   for (const DcpPart& part : parts) {
-    fmt::format_to(std::back_inserter(text), R"({}{}:{{"saved_offsets":[{}]}})",
-                   text.size() > 1 ? "," : "", nlohmann::json(part.name).dump(),
-                   fmt::join(part.offsets, ","));
+    if (text.size() > 1) text += ',';
+    text += json(part.name).dump();
+    text += R"(:{"saved_offsets":[)";
+    for (size_t d = 0; d < part.offsets.size(); ++d) {
+      if (d > 0) text += ',';
+      text += fmt::format_int(part.offsets[d]).c_str();
+    }
+    text += "]}";
   }
   return text + "}";
 }
