@@ -96,11 +96,11 @@ RankPlans::RankPlans(const Syscalls& calls, const Checkpoint& source, const Plan
 RankPlan RankPlans::of(int64_t rank) {
   const std::array<int64_t, 1> ranks = {rank};
   RankPrograms made = program_of_ranks(whole_, spread_, ranks);
-  RankPlan plan{rank, std::move(made.program), std::move(made.wholes), {}, 0};
-  plan.cost = cost_of_conversion(plan.program, costs_);
-  rank_conversion_.program = plan.program;
+  rank_conversion_.program = std::move(made.program);
   rank_conversion_.ranks = std::move(made.ranks);
   rank_conversion_.made_ranks = {rank};
+  RankPlan plan{rank, rank_conversion_.program, std::move(made.wholes), {}, 0};
+  plan.cost = cost_of_conversion(plan.program, costs_);
   // A refused conversion has no files; what its sound targets take is the nearest there is.
   plan.disk_bytes_needed =
       is_refused_ ? plan.cost.bytes_written

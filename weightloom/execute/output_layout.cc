@@ -82,16 +82,20 @@ std::optional<ShardLayout> kept_layout(const Checkpoint& source, const Conversio
 /// checkpoints state it; nothing where a part is no one box.
 std::optional<std::string> dcp_parts_of(const Conversion& conversion, int64_t rank,
                                         const std::vector<size_t>& targets) {
+  const auto& tensors = conversion.manifest->tensors;
+  auto tensor = tensors.begin();  // mostly the one after the last that was looked for
   std::vector<DcpPart> parts;
   for (const size_t i : targets) {
     const std::string& name = conversion.program.targets()[i].name;
-    const auto& tensors = conversion.manifest->tensors;
-    const auto tensor = std::ranges::lower_bound(tensors, name, {}, &ShardedTensor::name);
+    if (tensor == tensors.end() || tensor->name != name) {
+      tensor = std::ranges::lower_bound(tensors, name, {}, &ShardedTensor::name);
+    }
     const auto part =
         local_part(tensor->sharding, conversion.manifest->meshes, tensor->shape, rank);
     auto offsets = part ? box_offsets(*part) : std::nullopt;
     if (!offsets) return std::nullopt;
     parts.push_back({name, *std::move(offsets)});
+    ++tensor;
   }
   return format_dcp_parts(parts);
 }

@@ -1,8 +1,8 @@
 #include "weightloom/plan/program_form.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <tuple>
-#include <unordered_map>
 #include <vector>
 
 #include <xxhash.h>
@@ -62,16 +62,18 @@ std::vector<ClusterPlace> clusters_of(std::vector<Hull> hulls) {
   return places;
 }
 
-/// Gives numbers to keys as they come: 0, 1, 2, …
-template <typename Key>
+/// Gives numbers to places as they come: 0, 1, 2, …
 class Numbering {
  public:
-  int64_t of(Key key) {
-    return numbers_.try_emplace(key, static_cast<int64_t>(numbers_.size())).first->second;
+  int64_t of(size_t place) {
+    if (place >= numbers_.size()) numbers_.resize(place + 1, -1);
+    if (numbers_[place] < 0) numbers_[place] = next_++;
+    return numbers_[place];
   }
 
  private:
-  std::unordered_map<Key, int64_t> numbers_;
+  std::vector<int64_t> numbers_;
+  int64_t next_ = 0;
 };
 
 /// Writes down all that the form holds, one number after another.
@@ -86,7 +88,7 @@ class FormWriter {
   void add(const ProgramTarget& target, const Placement& at) {
     put({at.space, at.offset_bytes, target.size_bytes, static_cast<int64_t>(target.dtype)});
     put({target.disjoint_hulls ? 1 : 0, target.has_casts ? 1 : 0,
-         target.family < 0 ? -1 : families_.of(target.family), std::ssize(target.shape)});
+         number_of_family(target.family), std::ssize(target.shape)});
     for (const int64_t size : target.shape) put({size});
     put({std::ssize(target.regions)});
     for (const Region& region : target.regions) add(target, region);
@@ -110,6 +112,10 @@ class FormWriter {
          static_cast<int64_t>(program_.type_of(target, region).from)});
   }
 
+  int64_t number_of_family(int32_t family) {
+    return family < 0 ? -1 : families_.of(static_cast<size_t>(family));
+  }
+
   void put(std::initializer_list<int64_t> numbers) {
     numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
   }
@@ -117,8 +123,8 @@ class FormWriter {
   const CopyProgram& program_;
   const std::vector<ClusterPlace> places_;
   size_t next_ = 0;  // into places_
-  Numbering<size_t> clusters_;
-  Numbering<int32_t> families_;
+  Numbering clusters_;
+  Numbering families_;
   std::vector<int64_t> numbers_;
 };
 

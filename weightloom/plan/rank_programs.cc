@@ -196,7 +196,7 @@ RankPrograms program_of_ranks(const CopyProgram& whole, const Spread& spread,
       const ProgramTarget& target = whole.targets()[i];
       const auto part = local_part(spread.shardings[i], spread.meshes, target.shape, rank);
       if (!part) continue;
-      families.add(targets.size(), i, *part);
+      if (ranks.size() > 1) families.add(targets.size(), i, *part);
       targets.push_back(cut(target, *part));
       result.ranks.push_back(rank);
       result.wholes.push_back(i);

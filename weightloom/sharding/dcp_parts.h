@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weightloom/base/export.h"
@@ -15,8 +16,8 @@ namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// A tensor of a rank's file.
 struct DcpPart {
-  std::string name;  ///< of the whole tensor too
-  Shape offsets;     ///< of its first element in the whole
+  std::string_view name;  ///< borrowed; of the whole tensor too
+  Shape offsets;          ///< of its first element in the whole
 };
 
 /// The metadata's value for a file of these parts, in the order given.
