@@ -87,16 +87,15 @@ class FormWriter {
 
   void add(const ProgramTarget& target, const Placement& at) {
     put({at.space, at.offset_bytes, target.size_bytes, static_cast<int64_t>(target.dtype)});
-    put({target.disjoint_hulls ? 1 : 0, target.has_casts ? 1 : 0,
-         number_of_family(target.family), std::ssize(target.shape)});
+    put({target.disjoint_hulls ? 1 : 0, target.has_casts ? 1 : 0, number_of_family(target.family),
+         std::ssize(target.shape)});
     for (const int64_t size : target.shape) put({size});
     put({std::ssize(target.regions)});
     for (const Region& region : target.regions) add(target, region);
   }
 
   ProgramForm form() const {
-    const XXH128_hash_t hash =
-        XXH3_128bits(numbers_.data(), numbers_.size() * sizeof(numbers_[0]));
+    const XXH128_hash_t hash = XXH3_128bits(numbers_.data(), numbers_.size() * sizeof(numbers_[0]));
     return {{hash.low64, hash.high64}};
   }
 

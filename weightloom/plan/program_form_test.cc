@@ -108,10 +108,10 @@ CopyProgram two_sources(int64_t first_offset, int64_t second_offset) {
   const auto target = [](SourceId source) {
     return ProgramTarget{"t", DType::U8, {4}, 4, {{source, 0, 0, 0, {{4, 1, 1}}}}, true};
   };
-  return CopyProgram({{"f", "f", {}}},
-                     {{"a", DType::U8, {4}, 0, first_offset, 4},
-                      {"b", DType::U8, {4}, 0, second_offset, 4}},
-                     {target(0), target(1)});
+  return CopyProgram(
+      {{"f", "f", {}}},
+      {{"a", DType::U8, {4}, 0, first_offset, 4}, {"b", DType::U8, {4}, 0, second_offset, 4}},
+      {target(0), target(1)});
 }
 
 ProgramForm form_of_two(int64_t first_offset, int64_t second_offset) {

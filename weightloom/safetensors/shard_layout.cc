@@ -91,7 +91,9 @@ class SpecTable {
   }
 
  private:
-  std::string_view name_at(int32_t i) const { return tensors_[group_[static_cast<size_t>(i)]].name; }
+  std::string_view name_at(int32_t i) const {
+    return tensors_[group_[static_cast<size_t>(i)]].name;
+  }
 
   std::span<const TensorSpec> tensors_;
   Group group_;
