@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "weightloom/plan/tile_shift_internal.h"
+
 namespace weightloom {
 namespace {
 
@@ -41,6 +43,15 @@ Cost cost_without_tiles(const CopyProgram& program) {
   return cost;
 }
 
+// Tiles of a target differ in size by a row, and where they begin in a region.
+constexpr size_t kRecentTiles = 8;
+
+/// What counts of a tile's reads.
+struct ReadCounts {
+  int64_t excess_bytes = 0;  // beyond what is needed
+  int64_t staging_bytes = 0;
+};
+
 /// Adds tiles up.
 class TileMeter {
  public:
@@ -67,11 +78,25 @@ class TileMeter {
   /// Adds what a tile reads beyond what it needs, or below it where targets share what is read, and
   /// gives its memory.
   int64_t add_short_runs(const Tile& tile) {
+    const ReadCounts counts = counts_of(tile);
+    cost_.excess_bytes += counts.excess_bytes;
+    if (counts.excess_bytes != 0) share_out(counts.excess_bytes, tile);
+    return tile.size_bytes + counts.staging_bytes;
+  }
+
+  /// Of read_tile; of tiles that are like one of the last ones, what that one has.
+  ReadCounts counts_of(const Tile& tile) {
+    for (const auto& [other, counts] : recent_) {
+      if (is_shifted(program_, other, tile)) return counts;
+    }
     const TileReads reads = read_tile(program_, tile, limits_);
-    const int64_t excess = reads.bytes_read - reads.bytes_needed;
-    cost_.excess_bytes += excess;
-    if (excess != 0) share_out(excess, tile);
-    return tile.size_bytes + reads.staging_bytes;
+    const ReadCounts counts{reads.bytes_read - reads.bytes_needed, reads.staging_bytes};
+    if (recent_.size() < kRecentTiles) {
+      recent_.emplace_back(tile, counts);
+    } else {
+      recent_[oldest_++ % kRecentTiles] = {tile, counts};
+    }
+    return counts;
   }
 
   /// Among the targets of a tile, by what it holds of each.
@@ -100,7 +125,9 @@ class TileMeter {
   const CopyProgram& program_;
   const ScheduleLimits& limits_;
   const size_t workers_;
-  std::vector<int64_t> excess_;  // by target
+  std::vector<int64_t> excess_;                      // by target
+  std::vector<std::pair<Tile, ReadCounts>> recent_;  // that were read, and differ
+  size_t oldest_ = 0;                                // of recent_, where it is full
   TileCost cost_;
   std::priority_queue<int64_t, std::vector<int64_t>, std::greater<>> largest_;
 };
