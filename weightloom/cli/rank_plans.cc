@@ -91,6 +91,7 @@ RankPlans::RankPlans(const Syscalls& calls, const Checkpoint& source, const Plan
     spread_.shardings.push_back(conversion.spread->shardings[i]);
   }
   whole_ = conversion.program.with_targets(std::move(targets));
+  rank_conversion_.spread.reset();  // its manifest says the same
 }
 
 RankPlan RankPlans::of(int64_t rank) {
