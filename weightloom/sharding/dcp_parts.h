@@ -4,7 +4,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weightloom/base/export.h"
@@ -13,10 +15,10 @@
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
-/// A tensor of a rank's file.
+/// A tensor of a rank's file; what it says is borrowed.
 struct DcpPart {
-  std::string name;  ///< of the whole tensor too
-  Shape offsets;     ///< of its first element in the whole
+  std::string_view name;             ///< of the whole tensor too
+  std::span<const int64_t> offsets;  ///< of its first element in the whole
 };
 
 /// The metadata's value for a file of these parts, in the order given.
