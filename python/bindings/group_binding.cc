@@ -68,7 +68,9 @@ class Transport {
       const nb::object ended = object_.get().attr("exchange")(listed(outgoing), listed(incoming));
       if (!ended.is_none()) throw error_of(nb::cast<Reason>(ended));
     } catch (const nb::python_error& error) {
-      throw Error(ErrorCode::io, error.what());
+      const Error failure(ErrorCode::io, error.what());
+      abort(RankError(rank, failure));
+      throw RankError(rank, failure);
     }
   }
 

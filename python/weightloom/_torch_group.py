@@ -157,10 +157,12 @@ class _Watcher:
             self._step()
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Ends the thread, and waits until it has."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
 
     def _step(self) -> None:
         with self._changed:
