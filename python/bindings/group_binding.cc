@@ -53,6 +53,12 @@ RankError error_of(const Reason& reason) {
   return RankError::told(rank, Error(code_called(code), message, next_step));
 }
 
+/// "ValueError: out of order".
+std::string text_of(const nb::python_error& error) {
+  return nb::cast<std::string>(nb::str(error.type().attr("__name__"))) + ": " +
+         nb::cast<std::string>(nb::str(error.value()));
+}
+
 /// What all groups of a process share.
 class Transport {
  public:
@@ -68,7 +74,7 @@ class Transport {
       const nb::object ended = object_.get().attr("exchange")(listed(outgoing), listed(incoming));
       if (!ended.is_none()) throw error_of(nb::cast<Reason>(ended));
     } catch (const nb::python_error& error) {
-      const Error failure(ErrorCode::io, error.what());
+      const Error failure(ErrorCode::io, text_of(error));
       abort(RankError(rank, failure));
       throw RankError(rank, failure);
     }
@@ -219,7 +225,7 @@ class PythonGroup final : public ProcessGroup {
       refuse_size(size, message);
     } catch (const Error& error) {
       abort(error);
-      throw;
+      throw RankError(world_rank(), error);
     }
   }
 

@@ -22,14 +22,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
-from torch.distributed.tensor.parallel import (
-    ColwiseParallel,
-    RowwiseParallel,
-    parallelize_module,
-)
 
 import weightloom
 from weightloom import _core
@@ -76,6 +70,21 @@ def whole_state(tied: bool = True) -> dict[str, torch.Tensor]:
     return state
 
 
+def fully_shard(module: nn.Module, **options: Any) -> None:
+    """FSDP2's; imported by scenarios that need it, for it takes seconds."""
+    from torch.distributed import fsdp
+
+    fsdp.fully_shard(module, **options)
+
+
+def parallelize(block: nn.Module, mesh: DeviceMesh) -> None:
+    """Cuts a block by tensor parallelism; imported likewise."""
+    from torch.distributed.tensor import parallel
+
+    plan = {"up": parallel.ColwiseParallel(), "down": parallel.RowwiseParallel()}
+    parallel.parallelize_module(block, mesh, plan)
+
+
 def fsdp_model() -> nn.Module:
     """Every block and the root fully sharded over all ranks."""
     model = Model()
@@ -85,17 +94,12 @@ def fsdp_model() -> nn.Module:
     return model
 
 
-def tp_plan() -> dict[str, Any]:
-    """Of a block."""
-    return {"up": ColwiseParallel(), "down": RowwiseParallel()}
-
-
 def fsdp_over_tp_model() -> nn.Module:
     """Blocks cut by tensor parallelism, then fully sharded, on a mesh of two axes."""
     mesh = init_device_mesh("cpu", (2, dist.get_world_size() // 2), mesh_dim_names=("dp", "tp"))
     model = Model()
     for block in model.blocks:
-        parallelize_module(block, mesh["tp"], tp_plan())
+        parallelize(block, mesh["tp"])
         fully_shard(block, mesh=mesh["dp"])
     fully_shard(model, mesh=mesh["dp"])
     return model
@@ -132,7 +136,7 @@ def tensor_parallel(folder: Path) -> Told:
     mesh = init_device_mesh("cpu", (dist.get_world_size(),), mesh_dim_names=("tp",))
     model = Model()
     for block in model.blocks:
-        parallelize_module(block, mesh, tp_plan())
+        parallelize(block, mesh)
     return compare(folder, model, whole_state())
 
 
@@ -148,8 +152,8 @@ def rows_of_a_mesh(folder: Path) -> Told:
     """Tensor parallelism along one axis of a mesh; along the other, replicas."""
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
     model = Model()
-    parallelize_module(model.blocks[0], mesh["tp"], tp_plan())
-    parallelize_module(model.blocks[1], mesh["dp"], tp_plan())
+    parallelize(model.blocks[0], mesh["tp"])
+    parallelize(model.blocks[1], mesh["dp"])
     return compare(folder, model, whole_state())
 
 

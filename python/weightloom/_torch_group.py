@@ -119,21 +119,23 @@ class _Line:
 
     def lost(self, peer: int, error: str) -> Reason:
         """Ends the group because a message to or from `peer` failed, unless a rank told why."""
-        message = f"rank {peer}: the connection to it from rank {self._rank} is lost: {error}"
-        return self.look() or self.end((peer, "io", message.splitlines()[0], ""))
+        why = error.splitlines()[0].split(". This is typically", 1)[0]
+        message = f"rank {peer}: its connection to rank {self._rank} is lost: {why}"
+        return self.look() or self.end((peer, "io", message, ""))
 
     def _take(self, told: bytes) -> None:
         rank, code, message, next_step = json.loads(told)
         self.reason = (rank, code, message, next_step)
 
     def _close_connections(self) -> None:
-        """All at once, by a wait for what nobody sends."""
-        if self._size == 1:
-            return
-        with contextlib.suppress(RuntimeError):
-            other = (self._rank + 1) % self._size
-            nothing = torch.empty(1, dtype=torch.uint8)
-            dist.irecv(nothing, group_src=other, group=self._group, tag=_NO_TAG).wait(_AT_ONCE)
+        """All at once, by a wait for what nobody sends; on a closed one it fails, and does not."""
+        for other in range(self._size):
+            if other == self._rank:
+                continue
+            with contextlib.suppress(RuntimeError):
+                nothing = torch.empty(1, dtype=torch.uint8)
+                work = dist.irecv(nothing, group_src=other, group=self._group, tag=_NO_TAG)
+                work.wait(_AT_ONCE)
 
 
 class _Watcher:
