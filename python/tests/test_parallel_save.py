@@ -169,13 +169,12 @@ def test_what_one_rank_cannot_save_is_refused_on_all(told: Any) -> None:
 
 def test_ranks_that_contradict_each_other_are_named(told: Any) -> None:
     message = refused_on_all(told["contradiction"], "PlanError", None)
-    assert message == (
-        "tensor 'w': rank 0 holds F32 [2], whole, and rank 3 holds F32 [3], whole"
-    )
+    assert message == ("tensor 'w': rank 0 holds F32 [2], whole, and rank 3 holds F32 [3], whole")
 
 
 def test_a_destination_that_exists_is_refused_on_all(told: Any) -> None:
     refused_on_all(told["not_replaced"], "ExistsError", 0)
+    refused_on_all([rank["async"] for rank in told["not_replaced"]], "ExistsError", 0)
 
 
 def expect_old_checkpoint(folder: Path) -> None:

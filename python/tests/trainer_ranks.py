@@ -180,6 +180,8 @@ def distributed(folder: Path) -> Told:
     }
     whole = {name: torch.randn(7, 3, generator=torch.Generator().manual_seed(3)) for name in placed}
     state = {name: distribute_tensor(whole[name], mesh, placed[name]) for name in placed}
+    whole["with_gaps"] = torch.arange(12.0).reshape(3, 4)
+    state["with_gaps"] = whole["with_gaps"].T.contiguous().T
     return compare(folder, state, whole)
 
 
@@ -291,7 +293,12 @@ def not_replaced(folder: Path) -> Told:
         (folder / "out").mkdir()
         (folder / "out/notes.txt").write_text("mine")
     dist.barrier()
-    return refused(lambda: save_hub({"w": torch.ones(2)}, folder / "out", mapping="none"))
+    state = {"w": torch.ones(2)}
+    told = refused(lambda: save_hub(state, folder / "out", mapping="none"))
+    told["async"] = refused(
+        lambda: save_hub(state, folder / "out", mapping="none", async_=True).wait()
+    )
+    return told
 
 
 def refused(work: Any) -> Told:

@@ -233,7 +233,8 @@ class Saver:
             return part.local
         kept = self._staged.get(part.name)
         if kept is None or kept.shape != part.local.shape or kept.dtype != part.local.dtype:
-            kept = torch.empty(part.local.shape, dtype=part.local.dtype)
+            pinned = part.local.device.type == "cuda"  # so that the device writes it by itself
+            kept = torch.empty(part.local.shape, dtype=part.local.dtype, pin_memory=pinned)
             self._staged[part.name] = kept
         return kept.copy_(part.local)
 

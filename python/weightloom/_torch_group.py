@@ -3,10 +3,10 @@
 It is a gloo group of its own, so that it shares no order and no tags with what a trainer sends, and
 may be used from another thread.
 
-gloo knows no abort, and a wait that ran into its time limit closes all connections of its group. So
-a rank that fails writes why into the group's store and closes its connections just so. Whoever waits
-for it finds the connection closed, and the reason in the store. Whoever waits for another rank looks
-into the store from time to time, on a thread of its own, and does likewise.
+gloo knows no abort, and a wait that runs into its time limit closes all connections of its group.
+So a rank that fails writes why into the group's store and closes its connections just so. Whoever
+waits for it finds the connection closed, and the reason in the store. Whoever waits for another
+rank looks into the store from time to time, on a thread of its own, and does likewise.
 """
 
 from __future__ import annotations
@@ -48,6 +48,10 @@ class TorchTransport:
                 "torch.distributed is not initialised, so there are no ranks that could save",
                 "call torch.distributed.init_process_group() first, or use weightloom.save",
             )
+        if group == dist.GroupMember.NON_GROUP_MEMBER:
+            raise refusal(
+                UsageError, "this rank is not of the group that saves", "call it on its ranks only"
+            )
         self.ranks = sorted(dist.get_process_group_ranks(group or dist.group.WORLD))
         self._group = dist.new_group(
             self.ranks, backend="gloo", use_local_synchronization=group is not None
@@ -74,8 +78,9 @@ class TorchTransport:
                 works.append((peer, dist.irecv(memory, group_src=peer, group=group, tag=tag)))
             for peer, tag, memory in outgoing:
                 works.append((peer, dist.isend(memory, group_dst=peer, group=group, tag=tag)))
-            for peer, work in works:
-                work.wait(_PATIENCE)
+            for begun in works:
+                peer = begun[0]
+                begun[1].wait(_PATIENCE)
         except RuntimeError as error:
             return line.lost(peer, str(error))
         return None
