@@ -24,6 +24,7 @@ Told = dict[str, Any]
 
 SOUND = (
     "fsdp",
+    "hybrid",
     "tensor_parallel",
     "fsdp_over_tp",
     "replicas",
@@ -95,6 +96,7 @@ def told(folder: Path) -> dict[str, list[Told | None]]:
     "scenario",
     [
         "fsdp",
+        "hybrid",
         "tensor_parallel",
         "fsdp_over_tp",
         "replicas",

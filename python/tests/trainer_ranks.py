@@ -132,6 +132,14 @@ def fsdp(folder: Path) -> Told:
     return compare(folder, fsdp_model(), whole_state(), max_shard_size=500)
 
 
+def hybrid(folder: Path) -> Told:
+    """Fully sharded along one axis of a mesh, replicated along the other."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+    model = Model()
+    fully_shard(model, mesh=mesh)
+    return compare(folder, model, whole_state())
+
+
 def tensor_parallel(folder: Path) -> Told:
     mesh = init_device_mesh("cpu", (dist.get_world_size(),), mesh_dim_names=("tp",))
     model = Model()
@@ -407,6 +415,7 @@ SCENARIOS = {
     function.__name__: function
     for function in (
         fsdp,
+        hybrid,
         tensor_parallel,
         fsdp_over_tp,
         replicas,
