@@ -23,6 +23,10 @@ void bind_registry(nanobind::module_& module);
 void bind_verify(nanobind::module_& module);
 /// Plan: a conversion, and the ways to run it.
 void bind_plan(nanobind::module_& module);
+/// ProcessGroup, over a transport that is written in Python.
+void bind_groups(nanobind::module_& module);
+/// ParallelSave: what ranks hold, saved together; after bind_groups.
+void bind_parallel_saves(nanobind::module_& module);
 /// Plan.only and what else concerns parts of a plan; after bind_plan.
 void bind_plan_parts(nanobind::module_& module);
 

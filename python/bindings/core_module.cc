@@ -46,4 +46,6 @@ NB_MODULE(_core, module) {
   bind_plan(module);
   bind_plan_parts(module);
   bind_verify(module);
+  bind_groups(module);
+  bind_parallel_saves(module);
 }

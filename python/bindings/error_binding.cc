@@ -7,6 +7,7 @@
 
 #include "bind.h"
 #include "weightloom/base/error.h"
+#include "weightloom/comm/process_group.h"
 
 namespace nb = nanobind;
 
@@ -17,6 +18,9 @@ void raise(const Error& error) {
   const nb::object made = nb::module_::import_("weightloom._errors")
                               .attr("error_of")(to_string(error.code()), error.what(),
                                                 error.next_step(), error.findings());
+  if (const auto* of_rank = dynamic_cast<const RankError*>(&error)) {
+    made.attr("rank") = of_rank->rank();
+  }
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made.ptr())), made.ptr());
 }
 

@@ -90,6 +90,7 @@ HeldObject::HeldObject(const nb::object& object)
 HeldObject::~HeldObject() {
   if (!nb::is_alive()) return;  // the interpreter ends, and has freed the table
   const nb::gil_scoped_acquire locked;
+  const nb::error_scope kept;  // an exception may be on its way
   try {
     nb::module_::import_("weightloom._held").attr("release")(key_);
   } catch (const nb::python_error&) {

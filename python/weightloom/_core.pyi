@@ -709,3 +709,90 @@ def verify_two(a: Checkpoint, b: Checkpoint, selection: Selection, registry: Reg
 
 def diff(a: Checkpoint, b: Checkpoint, selection: Selection, registry: Registry | None, threads: int | None, memory_budget: int | str | None, progress: object | None) -> DiffReport:
     """Tensor by tensor, how two checkpoints differ."""
+
+class ProcessGroup:
+    """Ranks that exchange bytes; all make the same calls in the same order."""
+
+    @property
+    def rank(self) -> int:
+        """This process's place."""
+
+    @property
+    def size(self) -> int:
+        """Number of ranks."""
+
+    def all_gather(self, mine: bytes) -> list[bytes]:
+        """What each rank gives, by rank."""
+
+    def broadcast(self, root: int, mine: bytes) -> bytes:
+        """What `root` gives; all give as many bytes."""
+
+    def barrier(self) -> None:
+        """Returns when all ranks have called it."""
+
+    def sub_group(self, ranks: Sequence[int]) -> ProcessGroup:
+        """A group of some ranks; a call of those together."""
+
+    def abort(self, reason: str) -> None:
+        """
+        Ends the group: whoever waits, or calls later, raises CancelledError with the reason.
+        """
+
+def python_group(transport: object) -> ProcessGroup:
+    """
+    A group over an object with rank, size, exchange(outgoing, incoming) and abort(reason).
+    """
+
+class ParallelSaveReport:
+    """What a parallel save did. Sizes are in bytes."""
+
+    @property
+    def files(self) -> list[str]:
+        """Safetensors files of the output, in order."""
+
+    @property
+    def targets(self) -> int:
+        """Tensors of the output."""
+
+    @property
+    def target_bytes(self) -> int:
+        """Size of these tensors."""
+
+    @property
+    def bytes_written(self) -> int:
+        """Of targets, by this rank."""
+
+    @property
+    def bytes_sent(self) -> int:
+        """By this rank to others, before they wrote."""
+
+    @property
+    def peak_working_bytes(self) -> int:
+        """Tiles, staging and messages of this rank at once."""
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All that is to be told."""
+
+class ParallelSave:
+    """A save of what ranks hold together, planned."""
+
+    def __init__(self, group: ProcessGroup, tensors: Sequence[tuple[str, str, Sequence[int], Sequence[int], Sequence[tuple[str, int]], Sequence[int], Sequence[tuple[str, int, int]], str]], *, texts: Sequence[tuple[str, str]], selection: Selection, sharded: bool, max_shard_bytes: int | None, layout_from: str | None, overwrite: bool, staged_bytes: int, fault: tuple[str, str] | None, registry: Registry | None, threads: int | None, memory_budget: int | str | None) -> None:
+        """
+        Plans, together with the other ranks. Of each tensor (name, dtype, shape, local shape, [(axis, size)], ranks of the mesh, [(kind, dim, split factor)], whose second name it is); `fault` is what went wrong here before, as (message, next step).
+        """
+
+    def save(self, tensors: list, buffers: dict, destination: str, fault: tuple[str, str] | None, progress: Callable[[int, int, str], object] | None) -> ParallelSaveReport:
+        """Saves what the ranks hold now; `tensors` as they were planned."""
+
+    @property
+    def tied(self) -> list[tuple[str, str]]:
+        """Pairs of a second name and the name of its tensor."""
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All that was found, of every severity."""
+
+    @property
+    def mapping(self) -> str:
+        """Name of the mapping; 'none', 'plain' or 'unknown'."""

@@ -30,12 +30,15 @@ class Error(Exception):
         What can be done about it; empty where the message says all.
     findings : list of Finding
         All that was found wrong.
+    rank : int or None
+        Of several processes that work together, the one that met it.
     """
 
     code: str = "unsupported"
     next_step: str = ""
     findings: Sequence[Finding] = ()
     message: str = ""
+    rank: int | None = None
 
     def __str__(self) -> str:
         return f"{self.message}; next: {self.next_step}" if self.next_step else self.message

@@ -159,9 +159,15 @@ class Saving {
     const RunOptions& run = plan_.options().run;
     if (run.stop.stop_requested()) throw Error(ErrorCode::cancelled, "cancelled by the caller");
     if (!leads()) return;
-    const OutputFolder folder{memory_->calls(), plan_.source(), plan_.conversion().provenance,
-                              plan_.layout(),   work_,          plan_.conversion().dtype,
-                              std::nullopt,     std::nullopt};
+    const auto& manifest = plan_.conversion().manifest;
+    const OutputFolder folder{memory_->calls(),
+                              plan_.source(),
+                              plan_.conversion().provenance,
+                              plan_.layout(),
+                              work_,
+                              plan_.conversion().dtype,
+                              std::nullopt,
+                              manifest ? std::optional(format_manifest(*manifest)) : std::nullopt};
     folder.write_beside_tensors();
     folder.refuse_if_unreadable(run.threads);
     sync_tree(calls_, work_.out());

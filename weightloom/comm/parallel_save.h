@@ -1,5 +1,5 @@
-// Parallel save: ranks that hold parts of tensors write one ordinary checkpoint together, without
-// gathering and without a second pass.
+// Parallel save: ranks that hold parts of tensors write one ordinary checkpoint together, or a
+// sharded folder, without gathering and without a second pass.
 //
 // The state is described to all ranks alike: whole tensors, and how each is spread. From that, all
 // compute the same plan: names, mapping, files, offsets, and who writes which bytes. Each rank
@@ -48,7 +48,10 @@ struct LocalTensorBytes {
 
 /// How a state is saved; all ranks say the same, but for progress and stop.
 struct ParallelSaveOptions {
-  Selection selection{};   ///< what the checkpoint is to hold; `to`: hub for a runtime's state
+  Selection selection{};  ///< what the checkpoint is to hold; `to`: hub for a runtime's state
+  /// A sharded folder is written, each target spread as the state's tensor of that name and shape;
+  /// or over the selection's meshes, if it has some.
+  bool sharded = false;
   OutputOptions output{};  ///< not resume, not checksums
   RunOptions run{};        ///< of this rank
 };

@@ -112,6 +112,42 @@ TEST(ParallelSaveTest, APlannedSaveIsMadeAgainAndReplacesTheOneBefore) {
   });
 }
 
+void save_sharded_and_compare(ProcessGroup& group, const Case& one) {
+  const GroupFolder folder(group);
+  if (group.rank() == 0) write_folder(folder / "hub", hub_files(1 << 30, one.model));
+  group.barrier();
+  const Selection selection = spread(one.mesh, one.placements, Side::runtime);
+  const LoadedState loaded = load_part(folder / "hub", selection, group.rank());
+  const Registry registry = Registry::built_in();
+  ParallelSaveOptions options = to_hub();
+  options.selection.to.reset();
+  options.sharded = true;
+  ParallelSave save(group, loaded.state, registry, options);
+  const ParallelSaveReport report = save.save(loaded.local, folder / "parts");
+  EXPECT_EQ(report.bytes_sent, 0);
+  int64_t mine = 0;
+  for (const LocalTensorBytes& tensor : loaded.local) mine += std::ssize(tensor.bytes);
+  EXPECT_EQ(report.bytes_written, mine) << "each rank writes its own file";
+  if (group.rank() != 0) return;
+  const Checkpoint parts = Checkpoint::open(system_calls(), folder / "parts");
+  EXPECT_EQ(std::ssize(parts.files()), group.size());
+  Selection back;
+  back.to = Side::hub;
+  back.from = Side::runtime;
+  const Conversion whole = plan_conversion(system_calls(), parts, back, registry);
+  convert(system_calls(), parts, whole, false, folder / "back", {}, {});
+  EXPECT_EQ(read_tensors(folder / "back"), read_tensors(folder / "hub"));
+}
+
+TEST(ParallelSaveTest, AShardedFolderIsWrittenEachFileByItsRank) {
+  on_every_rank([](ProcessGroup& group) {
+    save_sharded_and_compare(group,
+                             {"fsdp=4", kRows, {.layers = 1, .experts = 3, .hidden = 5, .ffn = 7}});
+    save_sharded_and_compare(
+        group, {"ep=2,tp=2", kExperts, {.layers = 2, .experts = 4, .hidden = 128, .ffn = 256}});
+  });
+}
+
 /// Saves once, then again with faults; the first save must still stand.
 void expect_old_checkpoint_after(ProcessGroup& group, const FaultSyscalls& faulty, ErrorCode code) {
   const GroupFolder folder(group);

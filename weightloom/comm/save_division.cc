@@ -92,8 +92,12 @@ Tile part_of_tile(const Tile& tile, int64_t begin, int64_t end) {
 
 class Division {
  public:
-  Division(const CopyProgram& program, const SourceHolders& holders, int64_t ranks)
-      : program_(program), holders_(holders), load_bytes_(static_cast<size_t>(ranks), 0) {
+  Division(const CopyProgram& program, const SourceHolders& holders, int64_t ranks,
+           std::span<const int64_t> homes)
+      : program_(program),
+        holders_(holders),
+        homes_(homes),
+        load_bytes_(static_cast<size_t>(ranks), 0) {
     for (int64_t rank = 0; rank < ranks; ++rank) everyone_.push_back(rank);
   }
 
@@ -139,13 +143,16 @@ class Division {
            tile.made_bytes() / std::max<int64_t>(runs, 1) >= kLongRunBytes;
   }
 
-  int64_t least_loaded(const std::vector<int64_t>& ranks) const {
+  /// The one that is at home in the tile's space, or has least to do.
+  int64_t writer_among(const std::vector<int64_t>& ranks, const Tile& tile) const {
+    const auto space = static_cast<size_t>(tile.parts.front().space);
+    if (!homes_.empty() && std::ranges::binary_search(ranks, homes_[space])) return homes_[space];
     return *std::ranges::min_element(
         ranks, {}, [&](int64_t rank) { return load_bytes_[static_cast<size_t>(rank)]; });
   }
 
   void add_own(Tile tile, const std::vector<int64_t>& able) {
-    const int64_t writer = least_loaded(able);
+    const int64_t writer = writer_among(able, tile);
     load_bytes_[static_cast<size_t>(writer)] += tile.made_bytes();
     result_.own.push_back({std::move(tile), writer});
   }
@@ -161,7 +168,7 @@ class Division {
   }
 
   void add_shared(const Tile& tile, const std::vector<TileRegion>& regions) {
-    const int64_t writer = least_loaded(everyone_);
+    const int64_t writer = writer_among(everyone_, tile);
     load_bytes_[static_cast<size_t>(writer)] += tile.made_bytes();
     std::map<int64_t, int64_t> bytes;
     for (const TileRegion& part : regions) {
@@ -176,6 +183,7 @@ class Division {
 
   const CopyProgram& program_;
   const SourceHolders& holders_;
+  std::span<const int64_t> homes_;
   std::vector<int64_t> everyone_;
   std::vector<int64_t> load_bytes_;  // by rank
   SaveDivision result_;
@@ -184,8 +192,8 @@ class Division {
 }  // namespace
 
 SaveDivision divide(const CopyProgram& program, std::span<const Tile> tiles,
-                    const SourceHolders& holders, int64_t ranks) {
-  Division division(program, holders, ranks);
+                    const SourceHolders& holders, int64_t ranks, std::span<const int64_t> homes) {
+  Division division(program, holders, ranks, homes);
   for (const Tile& tile : tiles) division.add(tile);
   return std::move(division).result();
 }

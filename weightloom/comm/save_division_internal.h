@@ -1,9 +1,9 @@
 // Who writes what of a save: the tiles of the whole output, divided among ranks.
 //
-// A tile whose sources some rank holds all of is that rank's, of several the one that has least to
-// do; so replicas are written once, by ranks in turn. A tile that several ranks hold in long runs
-// is cut between the runs. What is left, tiles of short runs, is put together by one rank, to which
-// the others send their parts. All ranks compute the same division.
+// A tile whose sources some rank holds all of is that rank's, of several the one whose file it is
+// of, or that has least to do; so replicas are written once, by ranks in turn. A tile that several
+// ranks hold in long runs is cut between the runs. What is left, tiles of short runs, is put
+// together by one rank, to which the others send their parts. All ranks compute the same division.
 // Thread safety: values, pure functions.
 #pragma once
 
@@ -52,10 +52,15 @@ struct SaveDivision {
   std::vector<SharedTile> shared;
 };
 
+/// Of a space that is no rank's own.
+inline constexpr int64_t kNoHome = -1;
+
+/// `homes`: the rank that each space is of; empty: none is.
 /// Law: each byte of each tile lies in exactly one tile of the division.
 /// Precondition: tiles have one part each.
 SaveDivision divide(const CopyProgram& program, std::span<const Tile> tiles,
-                    const SourceHolders& holders, int64_t ranks);
+                    const SourceHolders& holders, int64_t ranks,
+                    std::span<const int64_t> homes = {});
 
 /// The regions of a tile, in its bytes on the target side, piece by piece.
 struct TileRegion {

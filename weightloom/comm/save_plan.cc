@@ -17,25 +17,62 @@ size_t as_size(int64_t n) { return static_cast<size_t>(n); }
 
 ParallelSaveOptions suited(ParallelSaveOptions options) {
   const OutputOptions& output = options.output;
-  if (!output.resume && !output.checksums && !options.selection.meshes) return options;
-  throw Error(ErrorCode::usage,
-              "a parallel save is of whole tensors, is not resumed and makes no checksums",
-              "leave mesh, resume and checksums out");
+  if (output.resume || output.checksums) {
+    throw Error(ErrorCode::usage, "a parallel save is not resumed and makes no checksums",
+                "leave resume and checksums out");
+  }
+  return options;
+}
+
+/// Spreads each target as the state's tensor of its name and shape.
+/// Errors: plan if there is none.
+Spread spread_like(const CopyProgram& program, const LayoutManifest& manifest) {
+  Spread spread{manifest.meshes, {}};
+  for (const ProgramTarget& target : program.targets()) {
+    const auto found =
+        std::ranges::lower_bound(manifest.tensors, target.name, {}, &ShardedTensor::name);
+    const bool is_there = found != manifest.tensors.end() && found->name == target.name &&
+                          found->shape == target.shape;
+    if (!is_there) {
+      throw Error(ErrorCode::plan,
+                  fmt::format("target '{}' {}: no tensor of the state has this name and shape, so "
+                              "nothing says how it is spread",
+                              target.name, to_string(target.shape)),
+                  "keep the layout of the state, or say how targets are spread");
+    }
+    spread.shardings.push_back(found->sharding);
+  }
+  return spread;
 }
 
 Conversion planned(const MemoryFiles& files, const Checkpoint& source, const Registry& registry,
-                   const ParallelSaveOptions& options) {
+                   const ParallelSaveOptions& options, const LayoutManifest& manifest) {
   Conversion conversion =
       plan_conversion(files.calls(), source, options.selection, registry, options.run.threads);
   if (conversion.is_refused(options.selection.lenient)) {
     throw refusal_of(conversion.findings, options.selection.lenient);
   }
-  return conversion;
+  if (options.sharded && !conversion.spread) {
+    conversion.spread = spread_like(conversion.program, manifest);
+  }
+  return for_all_ranks(std::move(conversion));
 }
 
-/// Tiles take half of the budget, so that the other half is left for messages.
+/// The rank whose file each is, of a sharded folder.
+std::vector<int64_t> homes_of(const ShardLayout& layout, int64_t ranks) {
+  std::vector<int64_t> homes;
+  for (const ShardFile& file : layout.files()) {
+    homes.push_back(rank_of_file(file.name, ranks).value_or(kNoHome));
+  }
+  return homes;
+}
+
+/// Tiles take half of the budget, so that the other half is left for messages. Each has one part:
+/// sources are in memory, where taking twice from one costs nothing.
 ScheduleLimits limits_of(const RunOptions& run) {
-  return limits_for(run.memory_budget_bytes / 2, run.threads);
+  ScheduleLimits limits = limits_for(run.memory_budget_bytes / 2, run.threads);
+  limits.families_apart = true;
+  return limits;
 }
 
 }  // namespace
@@ -48,7 +85,7 @@ SavePlan::SavePlan(ShardedState state, const Registry& registry, ParallelSaveOpt
       holders_(state_.manifest),
       outline_(outline_of_state(state_.manifest, state_.texts, calls)),
       source_(Checkpoint::open(outline_.calls(), std::string(kMemoryFolder))),
-      conversion_(planned(outline_, source_, registry, options_)),
+      conversion_(planned(outline_, source_, registry, options_, state_.manifest)),
       layout_(output_layout(outline_.calls(), source_, conversion_, "checkpoint", options_.output)),
       limits_(limits_of(options_.run)) {
   find_source_holders();
@@ -106,7 +143,9 @@ void SavePlan::divide_work() {
     placements.push_back({place.file, place.offset_bytes});
   }
   const std::vector<Tile> tiles = make_schedule(program(), placements, limits_);
-  SaveDivision division = divide(program(), tiles, source_holders_, state_.manifest.meshes.size());
+  const int64_t ranks = state_.manifest.meshes.size();
+  SaveDivision division =
+      divide(program(), tiles, source_holders_, ranks, homes_of(layout_, ranks));
   for (OwnTile& own : division.own) {
     if (own.writer == rank_) own_.push_back(std::move(own.tile));
   }
