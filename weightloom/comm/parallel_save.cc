@@ -9,33 +9,21 @@
 
 #include "weightloom/comm/agreement.h"
 #include "weightloom/comm/save_plan_internal.h"
-#include "weightloom/comm/shared_files_internal.h"
+#include "weightloom/comm/shared_folder_internal.h"
 #include "weightloom/comm/tile_exchange_internal.h"
 #include "weightloom/comm/wire_internal.h"
 #include "weightloom/execute/cast_findings.h"
 #include "weightloom/execute/executor.h"
 #include "weightloom/execute/output_folder_internal.h"
-#include "weightloom/execute/work_folder_internal.h"
 
 namespace weightloom {
 namespace {
-
-std::string without_trailing_slash(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
-}
 
 void refuse_other_ranks(const LayoutManifest& manifest, const ProcessGroup& group) {
   if (manifest.meshes.size() == group.size()) return;
   throw Error(ErrorCode::usage,
               fmt::format("the state is of {} ranks ({}), and the group has {}",
                           manifest.meshes.size(), to_string(manifest.meshes), group.size()));
-}
-
-void refuse_single_file(const std::string& destination) {
-  if (!is_single_file(destination)) return;
-  throw Error(ErrorCode::usage, fmt::format("{}: a parallel save writes a folder", destination),
-              "leave the ending .safetensors out");
 }
 
 LocalBytes by_name(std::span<const LocalTensorBytes> tensors) {
@@ -66,38 +54,25 @@ std::map<int32_t, int64_t> summed(ProcessGroup& group, const std::map<int32_t, i
   return sums;
 }
 
-/// One save on its way to disk. Rank 0 makes the folder and puts it in place.
+/// One save on its way to disk.
 class Saving {
  public:
-  Saving(ProcessGroup& group, const Syscalls& calls, const SavePlan& plan,
-         const std::string& destination)
-      : group_(group),
-        calls_(calls),
-        plan_(plan),
-        work_(calls, without_trailing_slash(destination), false),
-        files_(calls, work_.out(), plan.layout()) {}
+  Saving(ProcessGroup& group, const Syscalls& calls, const SavePlan& plan)
+      : group_(group), calls_(calls), plan_(plan) {}
 
-  ParallelSaveReport save(std::span<const LocalTensorBytes> local) && {
-    run_agreed(group_, [&] {
-      refuse_single_file(work_.destination());
-      take_stock(local);
-    });
-    try {
-      run_agreed(group_, [&] { prepare_folder(); });
-      write_tensors();
-      run_agreed(group_, [&] { complete_folder(); });
-      run_agreed(group_, [&] { publish(); });
-    } catch (...) {
-      discard_work();
-      throw;
-    }
-    clear_up();
+  ParallelSaveReport save(std::span<const LocalTensorBytes> local, const std::string& destination) {
+    run_agreed(group_, [&] { take_stock(local); });
+    const SharedContent content{plan_.layout(), report_.target_bytes,
+                                plan_.options().output.overwrite,
+                                [&](SharedFiles& files) { write_tensors(files); },
+                                [&](const WorkFolder& work) { write_beside_tensors(work); }};
+    SharedOutcome outcome = build_shared_folder(group_, calls_, destination, content);
+    report_.bytes_written = outcome.bytes_written;
+    if (outcome.left_over) report_.findings.push_back(*std::move(outcome.left_over));
     return std::move(report_);
   }
 
  private:
-  bool leads() const noexcept { return group_.rank() == 0; }
-
   void take_stock(std::span<const LocalTensorBytes> local) {
     local_ = by_name(local);
     memory_.emplace(plan_.files_with(local_, calls_));
@@ -107,21 +82,11 @@ class Saving {
     report_.findings = plan_.conversion().findings;
   }
 
-  void prepare_folder() {
-    if (!leads()) return;
-    work_.prepare(plan_.options().output.overwrite);
-    has_work_ = true;
-    work_.start_over();
-    refuse_full_disk(calls_, work_.parent(), plan_.layout().total_file_bytes());
-    files_.create();
-  }
-
   /// First what each rank makes alone: an error there ends the save before anything is exchanged.
-  void write_tensors() {
-    run_agreed(group_, [&] { write_own(); });
-    run_agreed(group_, [&] { write_shared(); });
-    run_agreed(group_, [&] { files_.finish(); });
-    refuse_missing_bytes();
+  void write_tensors(SharedFiles& files) {
+    run_agreed(group_, [&] { write_own(files); });
+    run_agreed(group_, [&] { write_shared(files); });
+    run_agreed(group_, [&] { refuse_if_stopped(); });
     RunStatistics all;
     all.not_finite = summed(group_, not_finite_);
     for (Finding& finding : cast_findings(plan_.program(), all)) {
@@ -129,83 +94,48 @@ class Saving {
     }
   }
 
-  void write_own() {
+  void write_own(SharedFiles& files) {
     const RunStatistics done = execute(memory_->calls(), plan_.program(), plan_.own_tiles(), 0,
-                                       plan_.limits(), files_, plan_.options().run);
+                                       plan_.limits(), files, plan_.options().run);
     not_finite_ = done.not_finite;
     report_.peak_working_bytes = done.peak_working_bytes;
   }
 
-  void write_shared() {
+  void write_shared(SharedFiles& files) {
     const auto sources = plan_.sources_in(local_);
     const ExchangeSide side{plan_.program(), plan_.source_holders(), sources, group_.rank(),
                             plan_.options().run};
     TileExchange exchange(side);
-    exchange.run(group_, plan_.shared_tiles(), plan_.batch_bytes(), files_);
+    exchange.run(group_, plan_.shared_tiles(), plan_.batch_bytes(), files);
     for (const auto& [target, count] : exchange.not_finite()) not_finite_[target] += count;
     report_.bytes_sent = exchange.bytes_sent();
     report_.peak_working_bytes = std::max(report_.peak_working_bytes, exchange.peak_bytes());
   }
 
-  void refuse_missing_bytes() {
-    report_.bytes_written = files_.bytes_written();
-    const int64_t all = group_.all_reduce(Reduction::sum, report_.bytes_written);
-    if (all == report_.target_bytes) return;
-    throw Error(ErrorCode::io, fmt::format("{}: the ranks wrote {} bytes of tensors, needed {}",
-                                           work_.destination(), all, report_.target_bytes));
+  void refuse_if_stopped() const {
+    if (!plan_.options().run.stop.stop_requested()) return;
+    throw Error(ErrorCode::cancelled, "cancelled by the caller");
   }
 
-  void complete_folder() {
-    const RunOptions& run = plan_.options().run;
-    if (run.stop.stop_requested()) throw Error(ErrorCode::cancelled, "cancelled by the caller");
-    if (!leads()) return;
+  void write_beside_tensors(const WorkFolder& work) const {
     const auto& manifest = plan_.conversion().manifest;
     const OutputFolder folder{memory_->calls(),
                               plan_.source(),
                               plan_.conversion().provenance,
                               plan_.layout(),
-                              work_,
+                              work,
                               plan_.conversion().dtype,
                               std::nullopt,
                               manifest ? std::optional(format_manifest(*manifest)) : std::nullopt};
     folder.write_beside_tensors();
-    folder.refuse_if_unreadable(run.threads);
-    sync_tree(calls_, work_.out());
-    sync_folder(calls_, work_.path());
-  }
-
-  void publish() {
-    if (leads()) work_.publish();
-  }
-
-  void discard_work() noexcept {
-    if (!has_work_) return;
-    try {
-      work_.remove();
-    } catch (const Error&) {
-      return;  // the first failure is the one to report; the next save clears the folder
-    }
-  }
-
-  /// The destination is in place: what still goes wrong is told, but is no failure.
-  void clear_up() {
-    if (!leads()) return;
-    try {
-      work_.remove();
-    } catch (const Error& error) {
-      report_.findings.push_back(
-          {Severity::report, "work_folder_left", "", work_.path(), error.what()});
-    }
+    folder.refuse_if_unreadable(plan_.options().run.threads);
   }
 
   ProcessGroup& group_;
   const Syscalls& calls_;
   const SavePlan& plan_;
-  WorkFolder work_;
-  SharedFiles files_;
   LocalBytes local_;
   std::optional<MemoryFiles> memory_;
-  bool has_work_ = false;  // this rank claimed the work folder
   std::map<int32_t, int64_t> not_finite_;
   ParallelSaveReport report_;
 };
@@ -237,7 +167,7 @@ const Conversion& ParallelSave::conversion() const noexcept { return planned_->p
 
 ParallelSaveReport ParallelSave::save(std::span<const LocalTensorBytes> local,
                                       const std::string& destination) {
-  return Saving(group_, calls_, planned_->plan, destination).save(local);
+  return Saving(group_, calls_, planned_->plan).save(local, destination);
 }
 
 }  // namespace weightloom

@@ -22,12 +22,14 @@ const OutputFile& SharedFiles::file(int32_t space) {
 
 void SharedFiles::deliver(size_t, const Tile& tile, std::span<const std::byte> bytes) {
   for (const TilePart& part : tile.parts) {
-    file(part.space)
-        .write(
-            bytes.subspan(static_cast<size_t>(part.at_bytes), static_cast<size_t>(part.size_bytes)),
-            part.begin_bytes);
-    bytes_written_ += part.size_bytes;
+    write(part.space, part.begin_bytes,
+          bytes.subspan(static_cast<size_t>(part.at_bytes), static_cast<size_t>(part.size_bytes)));
   }
+}
+
+void SharedFiles::write(int32_t space, int64_t begin_bytes, std::span<const std::byte> bytes) {
+  file(space).write(bytes, begin_bytes);
+  bytes_written_ += std::ssize(bytes);
 }
 
 void SharedFiles::finish() {

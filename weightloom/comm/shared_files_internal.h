@@ -27,6 +27,8 @@ class SharedFiles : public TileSink {
   void create();
   std::span<std::byte> memory_for(const Tile&) override { return {}; }
   void deliver(size_t index, const Tile& tile, std::span<const std::byte> bytes) override;
+  /// Writes bytes at a place of a file. Thread safety: as deliver.
+  void write(int32_t file, int64_t begin_bytes, std::span<const std::byte> bytes);
   /// Makes durable and closes what was opened here.
   void finish();
 
