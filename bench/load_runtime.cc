@@ -1,7 +1,9 @@
 // Loads a checkpoint into memory in the runtime layout, or what a rank holds of it in the source's
-// layout, and prints what it took.
-// usage: load_runtime SRC [--mesh AXES --rank N [--placements FILE]] [--budget BYTES] [--threads N]
-// Prints:  SECONDS s, BYTES bytes, GiB/s, peak PEAK bytes resident
+// layout (with --to-runtime in the runtime layout too), and prints what it took.
+// usage: load_runtime SRC [--mesh AXES --rank N [--placements FILE] [--to-runtime]]
+//                     [--budget BYTES] [--threads N]
+// Prints:  SECONDS s, BYTES bytes, GiB/s, peak PEAK bytes resident, READ bytes read, SECONDS s to
+// plan
 #include <chrono>
 #include <cstdlib>
 #include <string>
@@ -21,6 +23,7 @@ struct Arguments {
   std::string source;
   Selection selection;
   int64_t rank = 0;
+  bool to_runtime = false;
   RunOptions run;
 };
 
@@ -47,6 +50,8 @@ Arguments parse(int argc, char** argv) {
       arguments.run.memory_budget_bytes = parse_byte_size(argv[++i]);
     } else if (word == "--threads" && i + 1 < argc) {
       arguments.run.threads = std::atoi(argv[++i]);
+    } else if (word == "--to-runtime") {
+      arguments.to_runtime = true;
     } else if (i + 1 < argc && take_selection(arguments, word, argv[i + 1])) {
       ++i;
     } else {
@@ -63,21 +68,27 @@ int64_t peak_resident_bytes() {
   return int64_t{usage.ru_maxrss} * 1024;
 }
 
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 void load_and_report(const Arguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   const Checkpoint source =
       Checkpoint::open(system_calls(), arguments.source, arguments.run.threads);
   Selection selection = arguments.selection;
-  if (!selection.meshes) selection.to = Side::runtime;
+  if (!selection.meshes || arguments.to_runtime) selection.to = Side::runtime;
   Conversion plan = plan_conversion(system_calls(), source, selection, Registry::built_in());
   if (plan.is_refused(false)) throw refusal_of(plan.findings, false);
   if (plan.spread) plan = for_ranks(std::move(plan), std::span(&arguments.rank, 1));
+  const double planning = seconds_since(start);
   const LoadedTensors model = load(system_calls(), plan.program, {arguments.run, {}});
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = seconds_since(start);
   const auto bytes = static_cast<double>(plan.program.target_bytes());
-  fmt::print("{:.3f} s, {} bytes, {:.2f} GiB/s, peak {} bytes resident\n", seconds,
-             plan.program.target_bytes(), bytes / seconds / (1 << 30), peak_resident_bytes());
+  fmt::print(
+      "{:.4f} s, {} bytes, {:.2f} GiB/s, peak {} bytes resident, {} bytes read, {:.4f} s to plan\n",
+      seconds, plan.program.target_bytes(), bytes / seconds / (1 << 30), peak_resident_bytes(),
+      model.statistics.bytes_read, planning);
 }
 
 }  // namespace

@@ -20,6 +20,8 @@ from ratio import GIB, MIB, Ratio, at_least, at_most, read_ratio
 from sharding_tables import (
     plan_ratios,
     plan_rows,
+    planning_ratios,
+    planning_rows,
     rank_ratios,
     rank_rows,
     shard_ratios,
@@ -30,7 +32,7 @@ CHECKPOINTS = {"mixtral": ["mixtral"], "qwen3moe": ["qwen3moe", "8", "1024", "51
 SHARDED = {"mixtral": ["mixtral"]}
 SMALL = {"mixtral_small": ["mixtral", "2", "2048", "1024", "4", "0.1"]}
 KEY_SET = "deepseek_tiny"
-TABLES = ("load", "models", "convert", "rename", "headers", "keys", "casts", "sharding")
+TABLES = ("load", "models", "convert", "rename", "headers", "keys", "casts", "sharding", "planning")
 HEADER_SETS = ("deepseek_v3", "mixtral_92k")
 
 
@@ -307,6 +309,11 @@ def main() -> None:
                 ("Plans of ranks", plan_rows, plan_ratios),
             ):
                 bench(f"{title}, {name}", rows(place, source), ratios, options.rounds)
+    if options.only in (None, "planning"):
+        name = "deepseek_v3"
+        source = place.make("make_headers.py", [name], place.scratch / name)
+        rows = planning_rows(place, source)
+        bench(f"Plans of 256 ranks, {name}", rows, planning_ratios, options.rounds)
     shutil.rmtree(place.scratch / "out", ignore_errors=True)
 
 

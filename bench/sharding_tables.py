@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from measure import Row
@@ -44,6 +46,16 @@ def tensor_parallel() -> Rules:
         *(rule(pattern, ("tp", 0), ("fsdp", 0)) for pattern in COLUMN_PARALLEL),
         *(rule(pattern, ("tp", 1), ("fsdp", 0)) for pattern in ROW_PARALLEL),
         rule("*", ("fsdp", 0)),
+    ]
+
+
+def column_parallel() -> Rules:
+    """tp along the rows of all tensors; of gate and up, which stand in one tensor, of each."""
+    strided = {"axis": "tp", "strided_shard": {"dim": 1, "split_factor": 2}}
+    return [
+        {"pattern": "*.experts.gate_up_proj", "placements": [strided]},
+        rule("*.experts.down_proj", ("tp", 1)),
+        rule("*", ("tp", 0)),
     ]
 
 
@@ -141,16 +153,20 @@ def shard_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
 def rank_rows(place: Place, source: Path) -> list[Row]:
     """What one rank holds, from the page cache into memory; the floors read as many bytes."""
 
-    def load(name: str, mesh: Sequence[object], rank: int) -> Row:
-        command = [place.program("load_runtime"), source, *mesh, "--rank", rank]
+    def load(name: str, mesh: Sequence[object], rank: int, *more: str) -> Row:
+        command = [place.program("load_runtime"), source, *mesh, "--rank", rank, *more]
         return Row(name, command, told=True)
 
     def floor(run_bytes: int, ranks: int, way: str) -> Row:
         command = [place.program("row_parallel_floor"), source, run_bytes, ranks, way]
         return Row(f"floor, {run_bytes} of {run_bytes * ranks} bytes, {way}", command, told=True)
 
+    experts = flags(place, f"ep={RANKS}", "by_expert", [rule("*", ("ep", 0))])
+    columns = flags(place, f"tp={RANKS}", "column_parallel", column_parallel())
     rows = [
         load("load, fsdp=8", flags(place, f"fsdp={RANKS}"), RANKS // 2),
+        load("load, ep=8", experts, RANKS // 2, "--to-runtime"),
+        load("load, column-parallel, tp=8", columns, RANKS // 2, "--to-runtime"),
         floor(1024, RANKS, "contiguous"),
     ]
     for run_bytes, ranks in ROW_CUTS:
@@ -160,16 +176,35 @@ def rank_rows(place: Place, source: Path) -> list[Row]:
     return rows
 
 
+WHOLE_RUNS = ("load, fsdp=8", "load, ep=8", "load, column-parallel, tp=8")
+
+
+def told_number(output: str, unit: str) -> float:
+    """The number before a unit."""
+    found = re.search(rf"([0-9.]+){unit}", output)
+    if found is None:
+        raise ValueError(f"no number of '{unit}' in {output!r}")
+    return float(found[1])
+
+
+def read_of_own(row: Row) -> float:
+    """Bytes read per byte that the rank holds."""
+    output = row.samples[-1].output
+    return told_number(output, " bytes read") / told_number(output, " bytes, ")
+
+
 def rank_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
     """Against the better of the floors."""
     contiguous = rows[f"floor, 1024 of {1024 * RANKS} bytes, contiguous"]
-    ratios = [
-        at_most(
-            "load, fsdp=8 / floor, contiguous",
-            rows["load, fsdp=8"].seconds / contiguous.seconds,
-            1.5,
+    ratios = []
+    for name in WHOLE_RUNS:
+        ours = rows[name]
+        ratios.append(
+            at_most(f"{name} / floor, contiguous", ours.seconds / contiguous.seconds, 1.5)
         )
-    ]
+        ratios.append(at_most(f"bytes read / own bytes, {name}", read_of_own(ours), 1.02))
+        planning = median(told_number(sample.output, " s to plan") for sample in ours.samples)
+        ratios.append(at_most(f"ms of it to plan, {name}", 1000 * planning, float("inf")))
     for run_bytes, ranks in ROW_CUTS:
         floor = f"floor, {run_bytes} of {run_bytes * ranks} bytes"
         best = min(rows[f"{floor}, {way}"].seconds for way in ("runs", "hull"))
@@ -197,6 +232,52 @@ def plan_rows(place: Place, source: Path) -> list[Row]:
             ],
         ),
     ]
+
+
+PLAN_CUTS = {"ep=32,fsdp=8": "expert_rows", "fsdp=256": "rows"}
+
+
+def expert_rows() -> Rules:
+    """Experts by ep, and by fsdp along the rows of gate and up, but within the rows of down."""
+    return [
+        rule("*.experts.gate_up_proj", ("ep", 0), ("fsdp", 1)),
+        rule("*.experts.down_proj", ("ep", 0), ("fsdp", 2)),
+        rule("*", ("fsdp", 0)),
+    ]
+
+
+def planning_rows(place: Place, source: Path) -> list[Row]:
+    """Headers of a real model for 256 ranks, against its one global layout and all regions."""
+    plan = [place.program("weightloom"), "plan", source, "--to", "runtime"]
+    rows = [Row("plan", plan)]
+    for mesh, name in PLAN_CUTS.items():
+        rules = expert_rows() if name == "expert_rows" else [rule("*", ("fsdp", 0))]
+        cut = flags(place, mesh, name, rules)
+        floor = [place.program("plan_ranks"), source, "--to-runtime", *cut]
+        rows += [
+            Row(f"the whole and all regions, {mesh}", floor, told=True),
+            Row(f"plan --rank all, {mesh}", [*plan, *cut, "--rank", "all"]),
+        ]
+    return rows
+
+
+def planning_ratios(rows: Mapping[str, Row]) -> list[Ratio]:
+    """Time in proportion to the regions, memory of one global layout."""
+    whole, ratios = rows["plan"], []
+    for mesh in PLAN_CUTS:
+        ours, floor = rows[f"plan --rank all, {mesh}"], rows[f"the whole and all regions, {mesh}"]
+        for what in ("for the whole", "to emit"):
+            seconds = median(told_number(each.output, f" s {what}") for each in floor.samples)
+            ratios.append(at_most(f"seconds {what}, {mesh}", seconds, float("inf")))
+        ratios += [
+            at_most(f"plan --rank all / both, {mesh}", ours.seconds / floor.seconds, 4),
+            at_most(
+                f"its peak / that of plan, {mesh}",
+                ours.peak_rss_bytes / whole.peak_rss_bytes,
+                1.25,
+            ),
+        ]
+    return ratios
 
 
 def plan_ratios(rows: Mapping[str, Row]) -> list[Ratio]:

@@ -1,7 +1,8 @@
 """What Weightloom has to know of the model classes of Transformers, read off models on meta.
 
 For each class: the sub-models that it holds, where their configs stand, which weights are tied,
-what a cast leaves alone, what a report leaves out, and the names of its tensors.
+what a cast leaves alone, what a report leaves out, the names of its tensors, and which of them are
+buffers.
 `mappings/models.json` is made of this by export_transformers.py; docs/mappings.md describes it.
 """
 
@@ -27,6 +28,8 @@ LISTS = {
     "ignore_on_load_unexpected": "_keys_to_ignore_on_load_unexpected",
     "ignore_on_save": "_keys_to_ignore_on_save",
 }
+# Lists of names that grow with every model that a class is seen in.
+NAMES = ("names", "buffers")
 # Marks that are left on configs and modules while models are built.
 PLACE = "_catalogue_place"
 AUTO = "_catalogue_auto"
@@ -162,10 +165,15 @@ def submodels_of(model: PreTrainedModel) -> list[dict[str, str]]:
     return entries
 
 
-def own_names(model: PreTrainedModel) -> list[str]:
-    """Templates of the names in its state_dict that are not a sub-model's."""
+def own_names(model: PreTrainedModel) -> dict[str, list[str]]:
+    """Templates of the names in its state_dict that are not a sub-model's, and of its buffers."""
     inner = tuple(f"{path}." for path, _ in nearest_submodels(model))
-    return sorted({starred(name) for name in model.state_dict() if not name.startswith(inner)})
+    names = {name for name in model.state_dict() if not name.startswith(inner)}
+    parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    return {
+        "names": sorted({starred(name) for name in names}),
+        "buffers": sorted({starred(name) for name in names - parameters}),
+    }
 
 
 def facts_of_class(model_class: type[PreTrainedModel]) -> dict[str, Any]:
@@ -209,7 +217,7 @@ def describe(model: PreTrainedModel) -> dict[str, Any]:
     facts |= vars(model).get(OWN, {}) | {"tied": tied, "tie_word_embeddings": ties}
     prefix = {key: facts.pop(key) for key in ("model_type", "base_model_prefix")}
     return without_empty(
-        {**prefix, "submodels": submodels_of(model), **facts, "names": own_names(model)}
+        {**prefix, "submodels": submodels_of(model), **facts, **own_names(model)}
     )
 
 
@@ -265,8 +273,9 @@ def turned_round(values: dict[str, Any]) -> dict[str, Any]:
 def add(found: dict[str, dict[str, Any]], name: str, entry: dict[str, Any]) -> None:
     """Adds an entry; one that is there gains its names, and is otherwise left as it is."""
     known = found.setdefault(name, entry)
-    if known.get("tree", True) and "names" in entry:
-        known["names"] = sorted({*known.get("names", []), *entry["names"]})
+    for key in NAMES:
+        if known.get("tree", True) and key in entry:
+            known[key] = sorted({*known.get(key, []), *entry[key]})
 
 
 def merged(found: dict[str, dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
@@ -291,14 +300,18 @@ def add_other_submodels(
     if not known.get("tree", True):
         return
     usual = known.get("submodels", [])
-    names = set(known.get("names", []))
-    for other in entry.get("submodels", []):
-        if not any(same_model(other, each) for each in usual):
-            names |= {
-                f"{other['path']}.{each}" for each in composed_names(entries, model_of(other))
-            }
-    if names:
-        known["names"] = sorted(names)
+    others = [
+        other
+        for other in entry.get("submodels", [])
+        if not any(same_model(other, each) for each in usual)
+    ]
+    for key in NAMES:
+        names = set(known.get(key, []))
+        for other in others:
+            composed = composed_names(entries, model_of(other), key)
+            names |= {f"{other['path']}.{each}" for each in composed}
+        if names:
+            known[key] = sorted(names)
 
 
 def same_model(one: dict[str, str], other: dict[str, str]) -> bool:
@@ -311,12 +324,12 @@ def model_of(submodel: dict[str, str]) -> str:
     return submodel.get("class") or auto_table(submodel["auto"])[submodel["model_type"]]
 
 
-def composed_names(entries: dict[str, dict[str, Any]], name: str) -> set[str]:
-    """Templates of all names of a class, with those of its sub-models."""
+def composed_names(entries: dict[str, dict[str, Any]], name: str, key: str) -> set[str]:
+    """Templates of all names of a class, or of all buffers, with those of its sub-models."""
     entry = entries.get(name, {})
-    found = set(entry.get("names", []))
+    found = set(entry.get(key, []))
     for sub in entry.get("submodels", []):
-        found |= {f"{sub['path']}.{each}" for each in composed_names(entries, model_of(sub))}
+        found |= {f"{sub['path']}.{each}" for each in composed_names(entries, model_of(sub), key)}
     return found
 
 

@@ -27,7 +27,7 @@ namespace {
 class Load {
  public:
   Load(PlanPtr plan, Framework framework) : plan_(std::move(plan)), framework_(framework) {
-    plan_->refuse_if_refused();
+    plan_->refuse_unless_loadable();
     for (const ProgramTarget& target : plan_->program().targets()) {
       refuse_unknown_to(framework_, target.dtype, target.name);
     }
@@ -112,7 +112,7 @@ void refuse_unknown_buffers(const CopyProgram& program, const Buffers& buffers) 
 std::vector<Finding> load_into_buffers(const PlanPtr& plan, const Buffers& buffers,
                                        std::optional<int> threads, const Budget& memory_budget,
                                        nb::object progress, nb::object complete) {
-  plan->refuse_if_refused();
+  plan->refuse_unless_loadable();
   const CopyProgram& program = plan->program();
   refuse_unknown_buffers(program, buffers);
   std::vector<Buffer> held;

@@ -1,14 +1,35 @@
 #include "plan.h"
 
+#include <span>
 #include <string_view>
 
 #include "weightloom/base/file.h"
+#include "weightloom/sharding/load_specs_json.h"
 
 namespace weightloom::python {
 namespace {
 
-// What messages call a mapping that was given as text.
-constexpr std::string_view kGivenMapping = "(given)/mapping.json";
+/// The path of a file, or of the text that was given in its place. Messages call it by it.
+std::string path_of(const std::string& given, const std::string& file, MemoryFiles& files) {
+  if (!given.starts_with('{') && !given.starts_with('[')) return given;
+  std::string path = "(given)/" + file;
+  files.add_text(path, given);
+  return path;
+}
+
+void add_spread(Selection& selection, const PlanRequest& request, MemoryFiles& files,
+                const OperationMakers& operations) {
+  if (!request.mesh.empty()) selection.meshes = MeshSet::parse(request.mesh);
+  if (request.tp_plan) selection.tp_plan = path_of(*request.tp_plan, "tp_plan.json", files);
+  if (request.placements) {
+    const std::string path = path_of(*request.placements, "placements.json", files);
+    selection.placements = read_placements(files.calls(), path);
+  }
+  if (request.load_specs) {
+    const std::string path = path_of(*request.load_specs, "load_specs.json", files);
+    selection.load_specs = read_load_specs(files.calls(), path, operations);
+  }
+}
 
 Side side_called(const std::string& name, std::string_view other, const std::string& argument) {
   if (name == other) return Side::unknown;
@@ -26,13 +47,13 @@ DType dtype_called(const std::string& name) {
 
 }  // namespace
 
-Selection selection_of(const PlanRequest& request) {
+Selection selection_of(const PlanRequest& request, MemoryFiles& files,
+                       const OperationMakers& operations) {
   Selection selection;
   selection.from = side_called(request.from, "auto", "from_");
   const Side to = side_called(request.to, "same", "to");
   if (to != Side::unknown) selection.to = to;
-  selection.mapping =
-      request.mapping.starts_with('{') ? std::string(kGivenMapping) : request.mapping;
+  selection.mapping = path_of(request.mapping, "mapping.json", files);
   selection.architecture = request.architecture;
   selection.renames = request.renames;
   selection.include = request.include;
@@ -41,13 +62,8 @@ Selection selection_of(const PlanRequest& request) {
   if (request.dtype) selection.dtype = dtype_called(*request.dtype);
   selection.keep_dtype = request.keep_dtype;
   selection.expected = request.expected;
+  add_spread(selection, request, files, operations);
   return selection;
-}
-
-void add_given_mapping(MemoryFiles& files, const PlanRequest& request) {
-  if (request.mapping.starts_with('{')) {
-    files.add_text(std::string(kGivenMapping), request.mapping);
-  }
 }
 
 Plan::Plan(SourcePtr source)
@@ -57,23 +73,48 @@ PlanPtr Plan::make(SourcePtr source, const PlanRequest& request, const Registry&
                    int threads) {
   const std::shared_ptr<Plan> plan(new Plan(std::move(source)));
   const Checkpoint& checkpoint = plan->source_->checkpoint();
-  add_given_mapping(*plan->texts_, request);
   if (request.config_json) {
     plan->texts_->add_text(join_path(checkpoint.folder(), "config.json"), *request.config_json);
   }
   plan->lenient_ = request.lenient;
-  plan->conversion_ =
-      plan_conversion(plan->calls(), checkpoint, selection_of(request), registry, threads);
+  plan->rank_ = request.rank;
+  const Selection selection = selection_of(request, *plan->texts_, registry.operations());
+  plan->set(plan_conversion(plan->calls(), checkpoint, selection, registry, threads));
   return plan;
 }
 
-void Plan::refuse_if_refused() const {
-  if (conversion_.is_refused(lenient_)) throw refusal_of(conversion_.findings, lenient_);
+void Plan::set(Conversion whole) {
+  if (rank_ && !whole.spread) {
+    throw Error(ErrorCode::usage, "rank=" + std::to_string(*rank_) + ": there is no mesh",
+                "give the mesh, as in mesh='fsdp=4,tp=2'");
+  }
+  whole_ = std::make_shared<const Conversion>(std::move(whole));
+  made_ = whole_;
+  if (!rank_ || whole_->is_refused(lenient_)) return;
+  made_ = std::make_shared<const Conversion>(for_output(*whole_));
 }
 
-PlanPtr Plan::with(Conversion conversion) const {
+Conversion Plan::for_output(Conversion whole) const {
+  return rank_ ? for_ranks(std::move(whole), std::span(&*rank_, 1))
+               : for_all_ranks(std::move(whole));
+}
+
+void Plan::refuse_if_refused() const {
+  if (whole_->is_refused(lenient_)) throw refusal_of(whole_->findings, lenient_);
+}
+
+void Plan::refuse_unless_loadable() const {
+  refuse_if_refused();
+  if (!whole_->spread || rank_) return;
+  throw Error(ErrorCode::usage,
+              "the tensors are spread over the mesh '" + to_string(whole_->spread->meshes) +
+                  "', and no rank was given",
+              "give the rank whose parts are wanted, as in rank=0");
+}
+
+PlanPtr Plan::with(Conversion whole) const {
   const std::shared_ptr<Plan> changed(new Plan(*this));
-  changed->conversion_ = std::move(conversion);
+  changed->set(std::move(whole));
   return changed;
 }
 

@@ -26,14 +26,19 @@ struct PlanRequest {
   std::string architecture;
   std::vector<Rename> renames;
   bool lenient = false;
-  std::optional<std::string> config_json;  ///< in place of what stands beside the tensors
-  std::optional<Expected> expected{};      ///< what a model has places for
+  std::optional<std::string> config_json;   ///< in place of what stands beside the tensors
+  std::optional<Expected> expected{};       ///< what a model has places for
+  std::string mesh;                         ///< as the command has it; "": no ranks
+  std::optional<int64_t> rank{};            ///< of the mesh, the only one that is made
+  std::optional<std::string> tp_plan{};     ///< auto, a path, or the text of such a file
+  std::optional<std::string> placements{};  ///< a path, or the text
+  std::optional<std::string> load_specs{};  ///< a path, or the text
 };
 
-/// The same in the library's words. Errors: usage.
-Selection selection_of(const PlanRequest& request);
-/// Puts the text of a mapping, if one was given, where that selection looks for it.
-void add_given_mapping(MemoryFiles& files, const PlanRequest& request);
+/// The same in the library's words; texts that were given in place of paths go to `files`.
+/// Errors: usage; format, not_found and io for placements and LoadSpecs.
+Selection selection_of(const PlanRequest& request, MemoryFiles& files,
+                       const OperationMakers& operations);
 
 /// A plan; immutable, shared by the runs of it.
 class Plan {
@@ -43,22 +48,35 @@ class Plan {
                                           const Registry& registry, int threads);
 
   const Source& source() const noexcept { return *source_; }
-  const Conversion& conversion() const noexcept { return conversion_; }
-  const CopyProgram& program() const noexcept { return conversion_.program; }
+  /// What is made: of the rank that was asked for, else of whole targets.
+  const Conversion& conversion() const noexcept { return *made_; }
+  const CopyProgram& program() const noexcept { return made_->program; }
+  /// Of whole targets.
+  const Conversion& whole() const noexcept { return *whole_; }
+  /// The one that was asked for.
+  std::optional<int64_t> rank() const noexcept { return rank_; }
+  /// `whole` for the rank that was asked for, else for all ranks of the mesh, if there is one.
+  Conversion for_output(Conversion whole) const;
   bool lenient() const noexcept { return lenient_; }
   /// To run it with: has the texts that the caller gave.
   const Syscalls& calls() const noexcept { return texts_->calls(); }
   /// Errors: plan, with all findings.
   void refuse_if_refused() const;
-  /// This plan with something of its conversion changed.
-  std::shared_ptr<const Plan> with(Conversion conversion) const;
+  /// Errors: as refuse_if_refused; usage if there are ranks and none was asked for.
+  void refuse_unless_loadable() const;
+  /// This plan with something of its whole conversion changed.
+  std::shared_ptr<const Plan> with(Conversion whole) const;
 
  private:
   explicit Plan(SourcePtr source);
 
   SourcePtr source_;
   std::shared_ptr<MemoryFiles> texts_;
-  Conversion conversion_;
+  void set(Conversion whole);
+
+  std::shared_ptr<const Conversion> whole_;
+  std::shared_ptr<const Conversion> made_;  // the same without a rank
+  std::optional<int64_t> rank_;
   bool lenient_ = false;
 };
 

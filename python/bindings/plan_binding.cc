@@ -41,19 +41,33 @@ std::vector<std::pair<std::string, std::string>> tied_of(const Plan& plan) {
   return tied;
 }
 
+std::string mesh_of(const Plan& plan) {
+  return plan.whole().spread ? to_string(plan.whole().spread->meshes) : "";
+}
+
+std::string manifest_of(const Plan& plan) {
+  if (!plan.whole().spread || plan.whole().is_refused(plan.lenient())) return "";
+  return format_manifest(*for_ranks(plan.whole(), {}).manifest);
+}
+
 // NOLINTNEXTLINE(readability-function-size): one parameter for each thing that can be asked for
 PlanPtr make_plan(SourcePtr source, std::string mapping, std::string from, std::string to,
                   std::optional<std::string> dtype, std::vector<std::string> keep_dtype,
                   std::vector<std::string> include, std::vector<std::string> exclude,
                   std::string architecture, std::vector<Rename> renames, bool lenient,
                   std::optional<std::string> config_json, std::optional<Expected> expected,
+                  std::string mesh, std::optional<int64_t> rank, std::optional<std::string> tp_plan,
+                  std::optional<std::string> placements, std::optional<std::string> load_specs,
                   RegistryPtr registry, int threads) {
   const PlanRequest request{std::move(mapping),     std::move(from),
                             std::move(to),          std::move(dtype),
                             std::move(keep_dtype),  std::move(include),
                             std::move(exclude),     std::move(architecture),
                             std::move(renames),     lenient,
-                            std::move(config_json), std::move(expected)};
+                            std::move(config_json), std::move(expected),
+                            std::move(mesh),        rank,
+                            std::move(tp_plan),     std::move(placements),
+                            std::move(load_specs)};
   const Registry known = registry ? *registry : shipped_registry();  // others may add to it
   const nb::gil_scoped_release released;
   return Plan::make(std::move(source), request, known, threads);
@@ -73,7 +87,14 @@ void bind_plan(nb::module_& module) {
       .def_ro("nbytes", &TargetInfo::size_bytes, "Size of its data in bytes.");
   nb::class_<Plan> bound(module, "Plan",
                          "A conversion that was planned from headers; nothing moved yet.");
-  bound.def_prop_ro("targets", &targets_of, "What would be made, by name.")
+  bound
+      .def_prop_ro("targets", &targets_of,
+                   "What would be made: of whole tensors, or the parts of the rank asked for.")
+      .def_prop_ro("mesh", &mesh_of, "The mesh that targets are spread over: 'fsdp=4,tp=2'; or ''.")
+      .def_prop_ro("rank", &Plan::rank, "The rank whose parts are made, if one was asked for.")
+      .def_prop_ro("manifest", &manifest_of, nb::sig("def manifest(self) -> str"),
+                   "The text of layout.json: whole tensors, and how each is spread; '' without a "
+                   "mesh.")
       .def_prop_ro(
           "findings", [](const Plan& plan) { return plan.conversion().findings; },
           "All that was found, of every severity.")
@@ -99,8 +120,7 @@ void bind_plan(nb::module_& module) {
           "nbytes", [](const Plan& plan) { return plan.program().target_bytes(); },
           "Size of all targets in bytes.")
       .def_prop_ro(
-          "is_refused",
-          [](const Plan& plan) { return plan.conversion().is_refused(plan.lenient()); },
+          "is_refused", [](const Plan& plan) { return plan.whole().is_refused(plan.lenient()); },
           "True if the findings refuse it.")
       .def("raise_if_refused", &Plan::refuse_if_refused, "Raises PlanError with all findings.");
   bind_loads(bound);
@@ -113,6 +133,8 @@ void bind_plan(nb::module_& module) {
              nb::arg("exclude") = std::vector<std::string>(), nb::arg("architecture") = "",
              nb::arg("renames") = std::vector<Rename>(), nb::arg("lenient") = false,
              nb::arg("config_json") = nb::none(), nb::arg("expected") = nb::none(),
+             nb::arg("mesh") = "", nb::arg("rank") = nb::none(), nb::arg("tp_plan") = nb::none(),
+             nb::arg("placements") = nb::none(), nb::arg("load_specs") = nb::none(),
              nb::arg("registry") = nb::none(), nb::arg("threads") = 1,
              "Plans a conversion of a Checkpoint.");
 }

@@ -16,7 +16,6 @@
 #include "bind.h"
 #include "plan.h"
 #include "weightloom/base/error.h"
-#include "weightloom/plan/compile.h"
 
 namespace nb = nanobind;
 
@@ -31,20 +30,15 @@ namespace {
 
 /// Errors: usage for a name that is no target's.
 PlanPtr only(const Plan& plan, const std::vector<std::string>& names) {
-  std::unordered_set<std::string_view> wanted(names.begin(), names.end());
+  const std::unordered_set<std::string_view> wanted(names.begin(), names.end());
+  std::unordered_set<std::string_view> left = wanted;
+  for (const ProgramTarget& target : plan.program().targets()) left.erase(target.name);
+  if (!left.empty()) refuse_unknown(left);
   std::vector<bool> keep;
-  for (const ProgramTarget& target : plan.program().targets()) {
-    keep.push_back(wanted.erase(target.name) > 0);
+  for (const ProgramTarget& target : plan.whole().program.targets()) {
+    keep.push_back(wanted.contains(target.name));
   }
-  if (!wanted.empty()) refuse_unknown(wanted);
-  Conversion part = plan.conversion();
-  part.program = select_targets(part.program, keep);
-  // What was known of the whole output is not known of a part.
-  part.original_files.clear();
-  part.original_index.reset();
-  part.kept_names.clear();
-  part.provenance.files.clear();
-  part.provenance.index.reset();
+  Conversion part = with_targets_kept(plan.whole(), keep);
   const auto is_left = [&](const TiedName& tie) {
     return std::ranges::find(names, tie.same_as) == names.end();
   };

@@ -28,7 +28,7 @@ class Stream {
  public:
   Stream(PlanPtr plan, Framework framework, const RunOptions& run)
       : plan_(std::move(plan)), framework_(framework) {
-    plan_->refuse_if_refused();
+    plan_->refuse_unless_loadable();
     for (const ProgramTarget& target : plan_->program().targets()) {
       refuse_unknown_to(framework_, target.dtype, target.name);
     }

@@ -37,14 +37,14 @@ VerifyReport verify_one(const SourcePtr& a, std::optional<int> threads, const Bu
   return watch.run([&] { return verify_readable(a->calls(), a->checkpoint(), watch.options()); });
 }
 
-/// Runs `compare(calls, registry, options)` on two checkpoints, watched.
+/// Runs `compare(calls, selection, registry, options)` on two checkpoints, watched.
 template <typename Compare>
 auto compare_watched(const SourcePtr& a, const SourcePtr& b, const PlanRequest& request,
                      const RegistryPtr& registry, Watch& watch, const Compare& compare) {
   MemoryFiles files(calls_of(*a, *b));
-  add_given_mapping(files, request);
   const Registry known = registry ? *registry : shipped_registry();  // others may add to it
-  return watch.run([&] { return compare(files.calls(), known, watch.options()); });
+  const Selection selection = selection_of(request, files, known.operations());
+  return watch.run([&] { return compare(files.calls(), selection, known, watch.options()); });
 }
 
 VerifyReport verify_two(const SourcePtr& a, const SourcePtr& b, const PlanRequest& request,
@@ -52,9 +52,10 @@ VerifyReport verify_two(const SourcePtr& a, const SourcePtr& b, const PlanReques
                         const Budget& memory_budget, nb::object progress) {
   Watch watch(threads, memory_budget, std::move(progress));
   return compare_watched(a, b, request, registry, watch,
-                         [&](const Syscalls& calls, const Registry& known, const RunOptions& run) {
-                           return verify_equal(calls, a->checkpoint(), b->checkpoint(),
-                                               selection_of(request), known, run);
+                         [&](const Syscalls& calls, const Selection& selection,
+                             const Registry& known, const RunOptions& run) {
+                           return verify_equal(calls, a->checkpoint(), b->checkpoint(), selection,
+                                               known, run);
                          });
 }
 
@@ -63,9 +64,10 @@ DiffReport diff_two(const SourcePtr& a, const SourcePtr& b, const PlanRequest& r
                     const Budget& memory_budget, nb::object progress) {
   Watch watch(threads, memory_budget, std::move(progress));
   return compare_watched(a, b, request, registry, watch,
-                         [&](const Syscalls& calls, const Registry& known, const RunOptions& run) {
-                           return diff(calls, a->checkpoint(), b->checkpoint(),
-                                       selection_of(request), known, run);
+                         [&](const Syscalls& calls, const Selection& selection,
+                             const Registry& known, const RunOptions& run) {
+                           return diff(calls, a->checkpoint(), b->checkpoint(), selection, known,
+                                       run);
                          });
 }
 

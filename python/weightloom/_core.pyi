@@ -372,7 +372,23 @@ class Plan:
 
     @property
     def targets(self) -> list[TargetInfo]:
-        """What would be made, by name."""
+        """
+        What would be made: of whole tensors, or the parts of the rank asked for.
+        """
+
+    @property
+    def mesh(self) -> str:
+        """The mesh that targets are spread over: 'fsdp=4,tp=2'; or ''."""
+
+    @property
+    def rank(self) -> int | None:
+        """The rank whose parts are made, if one was asked for."""
+
+    @property
+    def manifest(self) -> str:
+        """
+        The text of layout.json: whole tensors, and how each is spread; '' without a mesh.
+        """
 
     @property
     def findings(self) -> list[Finding]:
@@ -428,7 +444,7 @@ class Plan:
         Begins to run the plan, tensor by tensor, each in memory of its own. At most the budget is held in tensors that were not taken and in working memory together, but for one tensor larger than half of it.
         """
 
-    def convert(self, destination: str, *, max_shard_bytes: int | None = None, layout_from: str | None = None, overwrite: bool = False, resume: bool = False, checksums: bool = False, drop_tied: bool = False, metadata: list[tuple[str, str]] | None = None, threads: int | None = None, memory_budget: int | str | None = None, progress: Callable[[int, int, str], object] | None = None) -> ConvertReport:
+    def convert(self, destination: str, *, max_shard_bytes: int | None = None, layout_from: str | None = None, overwrite: bool = False, resume: bool = False, checksums: bool = False, drop_tied: bool = False, trust_replicas: bool = False, metadata: list[tuple[str, str]] | None = None, threads: int | None = None, memory_budget: int | str | None = None, progress: Callable[[int, int, str], object] | None = None) -> ConvertReport:
         """
         Runs the plan into a folder, or into a file that ends in .safetensors; durable, and in one step: after any error the destination is as it was.
         """
@@ -436,6 +452,11 @@ class Plan:
     def tied_findings(self, *, threads: int | None = None, memory_budget: int | str | None = None) -> list[Finding]:
         """
         Reads what config.json says is tied and the source stores twice: a finding for each pair whose values differ.
+        """
+
+    def check_replicas(self, *, threads: int | None = None, memory_budget: int | str | None = None) -> None:
+        """
+        Of a sharded source: reads the parts that several ranks hold, and raises CheckpointError with a finding for each copy that differs.
         """
 
     def only(self, names: Sequence[str]) -> Plan:
@@ -517,7 +538,7 @@ class ConvertReport:
     def findings(self) -> list[Finding]:
         """All that is to be told."""
 
-def plan(source: Checkpoint, *, mapping: str = 'auto', from_: str = 'auto', to: str = 'same', dtype: str | None = None, keep_dtype: Sequence[str] = [], include: Sequence[str] = [], exclude: Sequence[str] = [], architecture: str = '', renames: Sequence[tuple[str, str]] = [], lenient: bool = False, config_json: str | None = None, expected: Expected | None = None, registry: Registry | None = None, threads: int = 1) -> Plan:
+def plan(source: Checkpoint, *, mapping: str = 'auto', from_: str = 'auto', to: str = 'same', dtype: str | None = None, keep_dtype: Sequence[str] = [], include: Sequence[str] = [], exclude: Sequence[str] = [], architecture: str = '', renames: Sequence[tuple[str, str]] = [], lenient: bool = False, config_json: str | None = None, expected: Expected | None = None, mesh: str = '', rank: int | None = None, tp_plan: str | None = None, placements: str | None = None, load_specs: str | None = None, registry: Registry | None = None, threads: int = 1) -> Plan:
     """Plans a conversion of a Checkpoint."""
 
 class Selection:

@@ -12,6 +12,7 @@ from ._arrays import dtype_name
 from ._core import Checkpoint, Expected, Plan, Registry, Stream
 from ._errors import TiedValuesWarning, UnlistedTensorsWarning, UsageError, refusal
 from ._progress import Progress, callback_for
+from ._ranks import Mesh, Rules, spread_request
 
 PathLike = str | os.PathLike[str]
 Source = PathLike | Checkpoint
@@ -116,6 +117,11 @@ def plan(
     rename: Rename = None,
     expect: Expect = None,
     lenient: bool = False,
+    mesh: Mesh = None,
+    rank: int | None = None,
+    tp_plan: Rules = None,
+    placements: Rules = None,
+    load_specs: Rules = None,
     registry: Registry | None = None,
     config_json: str | None = None,
     threads: int | None = None,
@@ -150,6 +156,21 @@ def plan(
         missing, unexpected or does not fit is found.
     lenient : bool
         Let pass source tensors that no target uses.
+    mesh : str, mapping or DeviceMesh, optional
+        The ranks that tensors are spread over: ``"fsdp=4,tp=2"``, ``{"fsdp": 4, "tp": 2}``, torch's
+        DeviceMesh, or several of one size by name. The axis fsdp cuts dim 0, dp holds replicas,
+        others need `tp_plan` or `placements`.
+    rank : int, optional
+        The rank whose parts are wanted. A DeviceMesh tells its own. Without it a plan makes whole
+        tensors into one file a rank, and loads nothing.
+    tp_plan : "auto", path or mapping, optional
+        The parallel plan of the model's class; or styles by pattern:
+        ``{"layers.*.mlp.up_proj": "colwise"}``.
+    placements : path, mapping or list, optional
+        How tensors are spread, by glob: ``{"*.weight": [{"axis": "tp", "shard": 0}]}``. What comes
+        before `tp_plan`; the first that matches wins.
+    load_specs : path or list, optional
+        LoadSpecs: keys, fused dim, shards.
     registry : Registry, optional
         Where mappings are looked up; `default_registry` by default.
     config_json : str, optional
@@ -184,6 +205,7 @@ def plan(
         registry=registry if registry is not None else default_registry,
         config_json=config_json,
         expected=expected_of(expect),
+        **spread_request(mesh, rank, tp_plan, placements, load_specs),
         threads=thread_count(threads),
     )
 
@@ -200,9 +222,13 @@ def load(
     framework: str = "numpy",
     complete: Complete | None = None,
     tied: Mapping[str, str] | None = None,
+    trust_replicas: bool = False,
     **selection: Any,
 ) -> dict[str, Any]:
     """Loads a checkpoint into memory, in the layout that a program runs.
+
+    With ``mesh`` and ``rank``, what one rank of a parallel program holds of it: only the bytes that
+    belong to the rank are read, through any conversion.
 
     All tensors lie in one arena of huge pages, and each keeps it alive. Nothing is copied on the
     way: bytes are read to where they stay.
@@ -228,6 +254,9 @@ def load(
     tied : mapping of str to str, optional
         Names that are the tensor of another name where the checkpoint does not have them, besides
         those that config.json and the model's class tell of.
+    trust_replicas : bool
+        Of a sharded folder: take the first rank's where several hold the same part, rather than
+        compare them first.
 
     Returns
     -------
@@ -252,6 +281,8 @@ def load(
     """
     source = opened(path, threads)
     planned = plan(source, mapping=mapping, dtype=dtype, threads=threads, to=to, **selection)
+    if not trust_replicas:
+        planned.check_replicas(threads=threads, memory_budget=memory_budget)
     tensors, _ = planned.load(
         threads=threads,
         memory_budget=memory_budget,

@@ -181,12 +181,16 @@ def convert(
     resume: bool = False,
     checksums: bool = False,
     drop_tied: bool = False,
+    trust_replicas: bool = False,
     threads: int | None = None,
     memory_budget: Size = None,
     progress: Progress = None,
     **selection: Any,
 ) -> ConvertReport:
     """Converts a checkpoint to a folder or file in another layout, as the command does.
+
+    With ``mesh``, to a sharded folder: one file for each rank, or for the one `rank`, and
+    layout.json. A sharded folder as `src` is put together, or spread anew.
 
     Parameters
     ----------
@@ -200,6 +204,8 @@ def convert(
         Go on with a run that was killed.
     drop_tied : bool
         Write tensors that config.json says are tied once, where their values are equal.
+    trust_replicas : bool
+        Of a sharded `src`: do not compare what several ranks hold alike.
     max_shard_size, layout_from, overwrite, checksums, threads, memory_budget, progress
         As `save` takes them.
 
@@ -223,6 +229,7 @@ def convert(
         resume=resume,
         checksums=checksums,
         drop_tied=drop_tied,
+        trust_replicas=trust_replicas,
         threads=threads,
         memory_budget=memory_budget,
         progress=callback_for(progress, "convert"),

@@ -1,9 +1,10 @@
-"""The functions of `safetensors.torch` for files, loading into modules that exist, and saving what
-the ranks of a trainer hold.
+"""The functions of `safetensors.torch` for files, loading into modules that exist, and what the
+ranks of a parallel program load and save.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._load import PathLike
@@ -11,12 +12,14 @@ from ._load_into import LoadReport, load_into
 from ._safetensors import safe_open, save_file
 
 if TYPE_CHECKING:
+    from ._dtensors import load_dtensors
     from ._parallel_save import SaveHandle, Saver, save_hub, save_sharded
 
 __all__ = [
     "LoadReport",
     "SaveHandle",
     "Saver",
+    "load_dtensors",
     "load_file",
     "load_into",
     "save_file",
@@ -35,6 +38,5 @@ def __getattr__(name: str) -> Any:
     """What needs torch.distributed, which takes long to import, when it is asked for."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import _parallel_save
-
-    return getattr(_parallel_save, name)
+    module = "._dtensors" if name == "load_dtensors" else "._parallel_save"
+    return getattr(import_module(module, __package__), name)

@@ -189,7 +189,7 @@ std::string sharded_text(const Inspection& seen) {
 
 /// Of the whole tensors; beside it what is stored, if that is more.
 std::string size_text(const Inspection& seen) {
-  const std::string whole = format_byte_size(seen.bytes);
+  std::string whole = format_byte_size(seen.bytes);
   const int64_t stored = seen.checkpoint.data_bytes();
   if (!seen.checkpoint.is_sharded() || stored == seen.bytes) return whole;
   return fmt::format("{}, {} stored", whole, format_byte_size(stored));

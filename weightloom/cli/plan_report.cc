@@ -35,6 +35,10 @@ Cost cost_of_conversion(const CopyProgram& program, const RunOptions& run) {
   return cost_of(program, in_one_space(program), limits, run.threads);
 }
 
+Cost cost_of_conversion(const CopyProgram& program, CostCounter& costs) {
+  return costs.cost_of(program, in_one_space(program));
+}
+
 PlanReport make_plan(const Syscalls& calls, const Checkpoint& source, const Selection& selection,
                      const RunOptions& run) {
   PlanReport plan;

@@ -37,6 +37,8 @@ PlanReport make_plan(const Syscalls& calls, const Checkpoint& source, const Sele
 
 /// What a program costs with its targets one after another in one space.
 Cost cost_of_conversion(const CopyProgram& program, const RunOptions& run);
+/// As cost_of_conversion, by a counter that knows what programs of the same form cost.
+Cost cost_of_conversion(const CopyProgram& program, CostCounter& costs);
 /// The names of a target's sources, in order of first use.
 std::vector<std::string_view> source_names(const CopyProgram& program, const ProgramTarget& target);
 

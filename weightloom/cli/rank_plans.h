@@ -13,10 +13,10 @@
 
 namespace weightloom::cli {
 
-/// A rank's part of a plan.
+/// A rank's part of a plan; its program lives until another rank is asked for.
 struct RankPlan {
   int64_t rank = 0;
-  CopyProgram program;         // what the rank makes
+  const CopyProgram& program;  // what the rank makes
   std::vector<size_t> wholes;  // per target: its place in RankPlans::whole()
   Cost cost;
   int64_t disk_bytes_needed = 0;
@@ -36,7 +36,7 @@ class RankPlans {
   const CopyProgram& whole() const noexcept { return whole_; }
   const Spread& spread() const noexcept { return spread_; }
 
-  /// Precondition: 0 ≤ rank < world_size().
+  /// Precondition: 0 ≤ rank < world_size(). The plan borrows from this.
   RankPlan of(int64_t rank);
   /// Calls `visit` for these ranks, in order; each plan lives until `visit` returns.
   void for_each(std::span<const int64_t> ranks, const std::function<void(const RankPlan&)>& visit);
@@ -45,12 +45,15 @@ class RankPlans {
   Cost together() const;
 
  private:
+  Cost cost_of_parts(size_t target) const;
+
   const Syscalls& calls_;
   const Checkpoint& source_;
   RunOptions run_;
   bool is_refused_ = false;
   CopyProgram whole_;
   Spread spread_;
+  CostCounter costs_;
   Conversion rank_conversion_;  // of the rank asked for last
 };
 

@@ -263,7 +263,7 @@ class MpiGroup : public ProcessGroup {
   void abort(const Error& reason) noexcept override { world_->line.abort(reason); }
 
  private:
-  static constexpr int64_t kTagsOfContext = 2 * kTags;
+  static constexpr int64_t kTagsOfContext = int64_t{2} * kTags;
   static constexpr int kMeetingTag = 2 * kTags - 1;
 
   int in_world(int64_t rank) const noexcept { return ranks_[static_cast<size_t>(rank)]; }
@@ -308,7 +308,8 @@ class MpiGroup : public ProcessGroup {
   void refuse_more_contexts_than_tags(int64_t context) const {
     void* value = nullptr;
     int is_set = 0;
-    check(MPI_Comm_get_attr(world_->comm.get(), MPI_TAG_UB, &value, &is_set), "MPI_Comm_get_attr");
+    check(MPI_Comm_get_attr(world_->comm.get(), MPI_TAG_UB, static_cast<void*>(&value), &is_set),
+          "MPI_Comm_get_attr");
     const int64_t largest_tag = is_set != 0 ? *static_cast<int*>(value) : 32767;
     if ((context + 1) * kTagsOfContext - 1 <= largest_tag) return;
     throw Error(
@@ -341,7 +342,7 @@ MpiSession::~MpiSession() {
 
 std::unique_ptr<ProcessGroup> mpi_group() {
   MPI_Comm world = MPI_COMM_WORLD;
-  return mpi_group(&world);
+  return mpi_group(static_cast<const void*>(&world));
 }
 
 std::unique_ptr<ProcessGroup> mpi_group(const void* communicator) {

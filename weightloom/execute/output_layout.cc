@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "weightloom/base/file.h"
 #include "weightloom/safetensors/rank_files.h"
 #include "weightloom/sharding/dcp_parts.h"
+#include "weightloom/sharding/local_parts.h"
 
 namespace weightloom {
 namespace {
@@ -78,20 +80,42 @@ std::optional<ShardLayout> kept_layout(const Checkpoint& source, const Conversio
   return layout && has_sound_names(*layout) ? std::move(layout) : std::nullopt;
 }
 
+/// Where the parts of one rank begin in the whole tensors. Like parts share the answer.
+class BoxOffsets {
+ public:
+  BoxOffsets(const MeshSet& meshes, int64_t rank) : parts_(meshes, rank) {}
+
+  /// Nothing where the part is no one box.
+  const std::optional<Shape>& of(const ShardedTensor& tensor) {
+    const auto& part = parts_.of(tensor.sharding, tensor.shape);
+    const auto [offsets, is_new] = offsets_.try_emplace(&part);
+    if (is_new && part) offsets->second = box_offsets(*part, tensor.shape);
+    return offsets->second;
+  }
+
+ private:
+  LocalParts parts_;
+  std::unordered_map<const std::optional<LocalPart>*, std::optional<Shape>> offsets_;
+};
+
 /// The first element that each tensor of a rank begins with in the whole, as PyTorch's distributed
 /// checkpoints state it; nothing where a part is no one box.
 std::optional<std::string> dcp_parts_of(const Conversion& conversion, int64_t rank,
                                         const std::vector<size_t>& targets) {
+  const auto& tensors = conversion.manifest->tensors;
+  auto tensor = tensors.begin();  // mostly the one after the last that was looked for
+  BoxOffsets boxes(conversion.manifest->meshes, rank);
   std::vector<DcpPart> parts;
+  parts.reserve(targets.size());
   for (const size_t i : targets) {
     const std::string& name = conversion.program.targets()[i].name;
-    const auto& tensors = conversion.manifest->tensors;
-    const auto tensor = std::ranges::lower_bound(tensors, name, {}, &ShardedTensor::name);
-    const auto part =
-        local_part(tensor->sharding, conversion.manifest->meshes, tensor->shape, rank);
-    auto offsets = part ? box_offsets(*part) : std::nullopt;
+    if (tensor == tensors.end() || tensor->name != name) {
+      tensor = std::ranges::lower_bound(tensors, name, {}, &ShardedTensor::name);
+    }
+    const std::optional<Shape>& offsets = boxes.of(*tensor);
     if (!offsets) return std::nullopt;
-    parts.push_back({name, *std::move(offsets)});
+    parts.push_back({name, *offsets});
+    ++tensor;
   }
   return format_dcp_parts(parts);
 }

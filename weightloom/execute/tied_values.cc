@@ -118,21 +118,9 @@ Conversion without_equal_ties(const Syscalls& calls, Conversion conversion, cons
   for (const ProgramTarget& target : conversion.program.targets()) {
     keep.push_back(!dropped.contains(target.name));
   }
-  conversion.program = select_targets(conversion.program, keep);
-  if (conversion.spread) {
-    std::vector<Sharding> kept;
-    for (size_t i = 0; i < keep.size(); ++i) {
-      if (keep[i]) kept.push_back(std::move(conversion.spread->shardings[i]));
-    }
-    conversion.spread->shardings = std::move(kept);
-  }
+  conversion = with_targets_kept(std::move(conversion), keep);
   conversion.tied.insert(conversion.tied.end(), droppable.begin(), droppable.end());
   conversion.tied_but_stored = values.different;
-  conversion.kept_names.clear();
-  conversion.original_files.clear();
-  conversion.original_index.reset();
-  conversion.provenance.files.clear();
-  conversion.provenance.index.reset();
   return conversion;
 }
 

@@ -56,7 +56,7 @@ ModelClass read_class(const std::string& name, std::string_view text, const std:
       value, where, ErrorCode::format,
       {"model_type", "base_model_prefix", "submodels", "tied", "tie_word_embeddings",
        "keep_in_fp32", "lacks", "keep_in_fp32_strict", "ignore_on_load_missing",
-       "ignore_on_load_unexpected", "ignore_on_save", "names", "tree"});
+       "ignore_on_load_unexpected", "ignore_on_save", "names", "buffers", "tree"});
   ModelClass result;
   result.name = name;
   result.model_type = text_or(object, "model_type", "");
@@ -74,6 +74,7 @@ ModelClass read_class(const std::string& name, std::string_view text, const std:
   result.ignore_on_load_unexpected = texts_or_none(object, "ignore_on_load_unexpected");
   result.ignore_on_save = texts_or_none(object, "ignore_on_save");
   result.names = texts_or_none(object, "names");
+  result.buffers = texts_or_none(object, "buffers");
   result.tree_known = object.flag("tree", true);
   return result;
 }

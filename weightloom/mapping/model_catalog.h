@@ -10,7 +10,8 @@
 //                     "model_type": "clip_vision_model"}, …],
 //      "tied": {"lm_head.weight": "model.embed_tokens.weight"}, "tie_word_embeddings": true,
 //      "keep_in_fp32": […], "keep_in_fp32_strict": […], "ignore_on_load_missing": […],
-//      "ignore_on_load_unexpected": […], "ignore_on_save": […], "names": […], "tree": false}, …}}
+//      "ignore_on_load_unexpected": […], "ignore_on_save": […], "names": […], "buffers": […],
+//      "tree": false}, …}}
 //
 // Thread safety: an immutable value; classes are read when they are first asked for.
 #pragma once
@@ -50,7 +51,8 @@ struct ModelClass {
   std::vector<std::string> ignore_on_load_missing;     ///< patterns
   std::vector<std::string> ignore_on_load_unexpected;  ///< patterns
   std::vector<std::string> ignore_on_save;             ///< patterns
-  std::vector<std::string> names;  ///< templates of its tensors outside of its sub-models
+  std::vector<std::string> names;    ///< templates of its tensors outside of its sub-models
+  std::vector<std::string> buffers;  ///< of these, those that are no parameters
   bool tree_known = true;          ///< submodels and names are
 };
 

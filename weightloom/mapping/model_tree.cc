@@ -175,6 +175,17 @@ void append(std::vector<T>& to, const std::vector<T>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
+RuntimeNames names_like(const ModelTree& tree, std::vector<std::string> ModelClass::*list) {
+  if (tree.nodes.empty()) return {};
+  std::vector<std::string> templates;
+  for (const ModelNode& node : tree.nodes) {
+    for (const std::string& name : (*node.model).*list) {
+      templates.push_back(template_of(joined(node.path, name)));
+    }
+  }
+  return RuntimeNames::like(std::move(templates), tree.nodes.front().model->base_model_prefix);
+}
+
 }  // namespace
 
 ModelTree model_tree(const ModelCatalog& catalog, std::string_view architecture,
@@ -207,15 +218,11 @@ TreeMapping mapping_of(const ModelTree& tree, const Registry& registry) {
 }
 
 RuntimeNames names_of(const ModelTree& tree) {
-  if (tree.nodes.empty() || !tree.unknown.empty()) return {};
-  std::vector<std::string> templates;
-  for (const ModelNode& node : tree.nodes) {
-    for (const std::string& name : node.model->names) {
-      templates.push_back(template_of(joined(node.path, name)));
-    }
-  }
-  return RuntimeNames::like(std::move(templates), tree.nodes.front().model->base_model_prefix);
+  if (!tree.unknown.empty()) return {};
+  return names_like(tree, &ModelClass::names);
 }
+
+RuntimeNames buffers_of(const ModelTree& tree) { return names_like(tree, &ModelClass::buffers); }
 
 TreeTies tied_in(const ModelTree& tree, const ModelConfig& config) {
   TreeTies ties;

@@ -51,6 +51,10 @@ TreeMapping mapping_of(const ModelTree& tree, const Registry& registry);
 /// The names of the model's tensors, by templates; unknown if some sub-model's are.
 RuntimeNames names_of(const ModelTree& tree);
 
+/// Those of them that are buffers, not parameters: FSDP leaves them whole. Of a model that is not
+/// known wholly, those of the known part.
+RuntimeNames buffers_of(const ModelTree& tree);
+
 /// The pairs of patterns that the classes of a tree may tie, names from the root.
 struct TreeTies {
   std::vector<TiedPair> tied;    ///< config.json, or else the class, says that they are one

@@ -10,6 +10,7 @@
 
 #include "weightloom/layout/operations.h"
 #include "weightloom/mapping/spelling.h"
+#include "weightloom/plan/compile.h"
 #include "weightloom/plan/fit_expected_internal.h"
 #include "weightloom/plan/planner_internal.h"
 #include "weightloom/plan/way_back_internal.h"
@@ -271,6 +272,23 @@ std::vector<NamedLayout> Planner::go_back_by_record() {
 
 void Planner::add_error(std::string code, const std::string& tensor, std::string message) {
   result_.findings.push_back({Severity::error, std::move(code), tensor, "", std::move(message)});
+}
+
+Conversion with_targets_kept(Conversion conversion, const std::vector<bool>& keep) {
+  conversion.program = select_targets(conversion.program, keep);
+  if (conversion.spread) {
+    std::vector<Sharding> kept;
+    for (size_t i = 0; i < keep.size(); ++i) {
+      if (keep[i]) kept.push_back(std::move(conversion.spread->shardings[i]));
+    }
+    conversion.spread->shardings = std::move(kept);
+  }
+  conversion.original_files.clear();
+  conversion.original_index.reset();
+  conversion.kept_names.clear();
+  conversion.provenance.files.clear();
+  conversion.provenance.index.reset();
+  return conversion;
 }
 
 bool Conversion::is_refused(bool lenient) const noexcept {

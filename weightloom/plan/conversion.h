@@ -72,6 +72,10 @@ struct Conversion {
 Conversion plan_conversion(const Syscalls& calls, const Checkpoint& source,
                            const Selection& selection, const Registry& registry, int threads = 1);
 
+/// The conversion of some of its targets: what was known of the whole output is not known of these.
+/// Ties stay as they are. Precondition: one flag per target; not after for_ranks.
+Conversion with_targets_kept(Conversion conversion, const std::vector<bool>& keep);
+
 /// The conversion whose program makes what these ranks hold of the targets; without a spread, the
 /// conversion as it is.
 /// Errors: usage if a rank is not in the mesh.

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "weightloom/plan/tile_shift_internal.h"
+
 namespace weightloom {
 namespace {
 
@@ -41,22 +43,34 @@ Cost cost_without_tiles(const CopyProgram& program) {
   return cost;
 }
 
+// Tiles of a target differ in size by a row, and where they begin in a region.
+constexpr size_t kRecentTiles = 8;
+
+/// What counts of a tile's reads.
+struct ReadCounts {
+  int64_t excess_bytes = 0;  // beyond what is needed
+  int64_t staging_bytes = 0;
+};
+
 /// Adds tiles up.
-class CostMeter {
+class TileMeter {
  public:
-  CostMeter(const CopyProgram& program, const ScheduleLimits& limits, int threads)
+  TileMeter(const CopyProgram& program, const ScheduleLimits& limits, int threads)
       : program_(program),
         limits_(limits),
         workers_(static_cast<size_t>(std::max(threads, 1))),
-        cost_(cost_without_tiles(program)) {}
+        excess_(program.targets().size()) {}
 
   void add(const Tile& tile) {
     ++cost_.tiles;
     keep_if_large(tile.long_runs ? tile.size_bytes : add_short_runs(tile));
   }
 
-  Cost finish() && {
+  TileCost finish() && {
     for (; !largest_.empty(); largest_.pop()) cost_.working_memory_bytes += largest_.top();
+    for (size_t i = 0; i < excess_.size(); ++i) {
+      if (excess_[i] != 0) cost_.target_excess_bytes.emplace_back(i, excess_[i]);
+    }
     return std::move(cost_);
   }
 
@@ -64,11 +78,25 @@ class CostMeter {
   /// Adds what a tile reads beyond what it needs, or below it where targets share what is read, and
   /// gives its memory.
   int64_t add_short_runs(const Tile& tile) {
+    const ReadCounts counts = counts_of(tile);
+    cost_.excess_bytes += counts.excess_bytes;
+    if (counts.excess_bytes != 0) share_out(counts.excess_bytes, tile);
+    return tile.size_bytes + counts.staging_bytes;
+  }
+
+  /// Of read_tile; of tiles that are like one of the last ones, what that one has.
+  ReadCounts counts_of(const Tile& tile) {
+    for (const auto& [other, counts] : recent_) {
+      if (is_shifted(program_, other, tile)) return counts;
+    }
     const TileReads reads = read_tile(program_, tile, limits_);
-    const int64_t excess = reads.bytes_read - reads.bytes_needed;
-    cost_.bytes_read += excess;
-    if (excess != 0) share_out(excess, tile);
-    return tile.size_bytes + reads.staging_bytes;
+    const ReadCounts counts{reads.bytes_read - reads.bytes_needed, reads.staging_bytes};
+    if (recent_.size() < kRecentTiles) {
+      recent_.emplace_back(tile, counts);
+    } else {
+      recent_[oldest_++ % kRecentTiles] = {tile, counts};
+    }
+    return counts;
   }
 
   /// Among the targets of a tile, by what it holds of each.
@@ -79,7 +107,7 @@ class CostMeter {
       const auto share =
           static_cast<int64_t>(static_cast<double>(bytes) * static_cast<double>(made) /
                                static_cast<double>(left_to_make));
-      cost_.target_bytes_read[static_cast<size_t>(piece.target)] += share;
+      excess_[static_cast<size_t>(piece.target)] += share;
       bytes -= share;
       left_to_make -= made;
     }
@@ -97,9 +125,29 @@ class CostMeter {
   const CopyProgram& program_;
   const ScheduleLimits& limits_;
   const size_t workers_;
-  Cost cost_;
+  std::vector<int64_t> excess_;                      // by target
+  std::vector<std::pair<Tile, ReadCounts>> recent_;  // that were read, and differ
+  size_t oldest_ = 0;                                // of recent_, where it is full
+  TileCost cost_;
   std::priority_queue<int64_t, std::vector<int64_t>, std::greater<>> largest_;
 };
+
+TileCost tile_cost_of(const CopyProgram& program, std::span<const Placement> placements,
+                      const ScheduleLimits& limits, int threads) {
+  TileMeter meter(program, limits, threads);
+  for_each_tile(program, placements, limits, [&](const Tile& tile) { meter.add(tile); });
+  return std::move(meter).finish();
+}
+
+Cost with_tiles(Cost cost, const TileCost& tiles) {
+  cost.bytes_read += tiles.excess_bytes;
+  cost.tiles = tiles.tiles;
+  cost.working_memory_bytes = tiles.working_memory_bytes;
+  for (const auto& [target, bytes] : tiles.target_excess_bytes) {
+    cost.target_bytes_read[target] += bytes;
+  }
+  return cost;
+}
 
 }  // namespace
 
@@ -110,16 +158,24 @@ double Cost::amplification() const noexcept {
 
 Cost cost_of(const CopyProgram& program, std::span<const Tile> tiles, const ScheduleLimits& limits,
              int threads) {
-  CostMeter meter(program, limits, threads);
+  TileMeter meter(program, limits, threads);
   for (const Tile& tile : tiles) meter.add(tile);
-  return std::move(meter).finish();
+  return with_tiles(cost_without_tiles(program), std::move(meter).finish());
 }
 
 Cost cost_of(const CopyProgram& program, std::span<const Placement> placements,
              const ScheduleLimits& limits, int threads) {
-  CostMeter meter(program, limits, threads);
-  for_each_tile(program, placements, limits, [&](const Tile& tile) { meter.add(tile); });
-  return std::move(meter).finish();
+  return with_tiles(cost_without_tiles(program),
+                    tile_cost_of(program, placements, limits, threads));
+}
+
+Cost CostCounter::cost_of(const CopyProgram& program, std::span<const Placement> placements) {
+  const ProgramForm form = form_of(program, placements);
+  auto known = known_.find(form);
+  if (known == known_.end()) {
+    known = known_.emplace(form, tile_cost_of(program, placements, limits_, threads_)).first;
+  }
+  return with_tiles(cost_without_tiles(program), known->second);
 }
 
 }  // namespace weightloom

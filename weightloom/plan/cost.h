@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "weightloom/base/export.h"
 #include "weightloom/plan/program.h"
+#include "weightloom/plan/program_form.h"
 #include "weightloom/plan/schedule.h"
 
 namespace weightloom WEIGHTLOOM_EXPORT {
@@ -33,5 +36,30 @@ Cost cost_of(const CopyProgram& program, std::span<const Tile> tiles, const Sche
 /// As cost_of the tiles of make_schedule, without keeping them.
 Cost cost_of(const CopyProgram& program, std::span<const Placement> placements,
              const ScheduleLimits& limits, int threads);
+
+/// What the tiles of a program cost beyond what any cut into tiles would.
+struct TileCost {
+  int64_t tiles = 0;                 ///< how many
+  int64_t working_memory_bytes = 0;  ///< as in Cost
+  int64_t excess_bytes = 0;          ///< read beyond what is needed; negative where targets share
+  std::vector<std::pair<size_t, int64_t>> target_excess_bytes{};  ///< where it is not 0
+};
+
+/// Costs of many programs, such as those of all ranks: the tiles of each form are counted once, and
+/// only the counts are kept. Thread safety: one thread at a time.
+class CostCounter {
+ public:
+  CostCounter(const ScheduleLimits& limits, int threads) : limits_(limits), threads_(threads) {}
+
+  /// Law: cost_of(program, placements, limits, threads).
+  Cost cost_of(const CopyProgram& program, std::span<const Placement> placements);
+  /// How many forms there were.
+  size_t forms() const noexcept { return known_.size(); }
+
+ private:
+  ScheduleLimits limits_;
+  int threads_;
+  std::map<ProgramForm, TileCost> known_;
+};
 
 }  // namespace weightloom

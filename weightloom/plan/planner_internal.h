@@ -51,6 +51,7 @@ class Planner {
   Mapping mapping_that_fired() const;
   Mapping without_prefix_changes() const;
   RuntimeNames names_of_model() const;
+  RuntimeNames buffers() const;
   void prove_round_trip(const Mapping& mapping, const std::vector<NamedLayout>& targets);
   std::vector<NamedLayout> go_back_by_record();
   void add_error(std::string code, const std::string& tensor, std::string message);

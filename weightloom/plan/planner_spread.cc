@@ -93,18 +93,26 @@ TpPlan Planner::parallel_plan() const {
   return tp_plan_of(tree);
 }
 
+/// Names of the targets that are buffers of the model, as far as it is known.
+RuntimeNames Planner::buffers() const {
+  if (result_.to != Side::runtime && !choice_.mapping.empty()) return {};
+  return buffers_of(tree_of(facts_, registry_));
+}
+
 /// Placements come first, then the plan, which cuts dim 0 by fsdp last.
 std::vector<Sharding> Planner::shardings_of_targets() {
   const TpPlan plan = parallel_plan();
   const bool plans_all = selection_.tp_plan || selection_.placements.empty();
   if (!selection_.tp_plan && plans_all) refuse_undeclared_axes(*selection_.meshes);
+  const RuntimeNames buffers = this->buffers();
   std::vector<Sharding> shardings;
   std::vector<NamedShape> planned;
   std::vector<size_t> places;
   for (const ProgramTarget& target : result_.program.targets()) {
     const Sharding* declared = find_placement(selection_.placements, target.name);
     if (declared == nullptr && plans_all) {
-      planned.push_back({target.name, target.shape});
+      const bool is_buffer = buffers.known() && buffers.has(target.name);
+      planned.push_back({target.name, target.shape, is_buffer});
       places.push_back(shardings.size());
     } else if (declared == nullptr) {
       add_error(

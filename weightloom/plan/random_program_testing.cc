@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "weightloom/base/file.h"
+#include "weightloom/layout/chain_testing.h"
 #include "weightloom/layout/operations.h"
 #include "weightloom/plan/lower_internal.h"
 
@@ -159,6 +160,20 @@ class Maker {
   std::vector<ProgramTarget> targets_;
 };
 
+Sharding random_sharding(SeededDraw& draw, const Mesh& mesh, int64_t rank) {
+  Sharding sharding;
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (rank == 0 || draw(4) == 0) continue;
+    const int dim = static_cast<int>(draw(rank));
+    if (draw(5) == 0) sharding.steps.push_back(PadStep{dim, 1 + draw(3)});
+    CutStep step{axis.name, dim};
+    step.cut.stripes = draw(3) == 0 ? 2 : 1;
+    if (draw(3) == 0) step.cut.rule = CutRule::balanced;
+    sharding.steps.push_back(step);
+  }
+  return sharding;
+}
+
 }  // namespace
 
 Bytes RandomProgram::source_bytes(const ProgramSource& source) const {
@@ -173,6 +188,17 @@ std::vector<Bytes> RandomProgram::expected() const {
 
 RandomProgram random_program(uint64_t seed, int64_t scale, const std::string& folder) {
   return Maker(seed, scale, folder).make();
+}
+
+Spread random_spread(uint64_t seed, const CopyProgram& program) {
+  SeededDraw draw(seed);
+  const std::vector<const char*> texts = {"a=2", "a=3,b=2", "a=2,b=2,c=2"};
+  Spread spread{MeshSet::parse(texts[static_cast<size_t>(draw(3))]), {}};
+  for (const ProgramTarget& target : program.targets()) {
+    spread.shardings.push_back(
+        random_sharding(draw, spread.meshes.first(), std::ssize(target.shape)));
+  }
+  return spread;
 }
 
 CopyProgram write_sources(const RandomProgram& random) {

@@ -8,6 +8,7 @@
 
 #include "weightloom/plan/interpret.h"
 #include "weightloom/plan/program.h"
+#include "weightloom/plan/rank_programs.h"
 
 namespace weightloom::testing {
 
@@ -24,6 +25,9 @@ struct RandomProgram {
 
 /// `scale` bounds dims: small for many odd shapes, large for tiles. File i's path is `folder`/i.
 RandomProgram random_program(uint64_t seed, int64_t scale, const std::string& folder);
+
+/// Cuts of a program's targets, padded and striped ones too, over a mesh of 2 to 8 ranks.
+Spread random_spread(uint64_t seed, const CopyProgram& program);
 
 /// Writes the source files and gives the program with their true status.
 CopyProgram write_sources(const RandomProgram& random);

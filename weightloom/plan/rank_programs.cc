@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "weightloom/layout/coalesce.h"
+#include "weightloom/sharding/local_parts.h"
 
 namespace weightloom {
 namespace {
@@ -192,11 +193,12 @@ RankPrograms program_of_ranks(const CopyProgram& whole, const Spread& spread,
   std::vector<ProgramTarget> targets;
   Families families;
   for (const int64_t rank : ranks) {
+    LocalParts parts(spread.meshes, rank);
     for (size_t i = 0; i < whole.targets().size(); ++i) {
       const ProgramTarget& target = whole.targets()[i];
-      const auto part = local_part(spread.shardings[i], spread.meshes, target.shape, rank);
+      const auto& part = parts.of(spread.shardings[i], target.shape);
       if (!part) continue;
-      families.add(targets.size(), i, *part);
+      if (ranks.size() > 1) families.add(targets.size(), i, *part);
       targets.push_back(cut(target, *part));
       result.ranks.push_back(rank);
       result.wholes.push_back(i);

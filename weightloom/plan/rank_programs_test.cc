@@ -14,20 +14,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Sharding random_sharding(SeededDraw& draw, const Mesh& mesh, int64_t rank) {
-  Sharding sharding;
-  for (const MeshAxis& axis : mesh.axes()) {
-    if (rank == 0 || draw(4) == 0) continue;
-    const int dim = static_cast<int>(draw(rank));
-    if (draw(5) == 0) sharding.steps.push_back(PadStep{dim, 1 + draw(3)});
-    CutStep step{axis.name, dim};
-    step.cut.stripes = draw(3) == 0 ? 2 : 1;
-    if (draw(3) == 0) step.cut.rule = CutRule::balanced;
-    sharding.steps.push_back(step);
-  }
-  return sharding;
-}
-
 /// The rows of a part, one by one; -1 is a pad.
 std::vector<int64_t> rows_of(const Segments& segments) {
   std::vector<int64_t> rows;
@@ -62,13 +48,7 @@ Bytes part_of(const Bytes& whole, const ProgramTarget& target, const LocalPart& 
 TEST(RankProgramsTest, EachRankMakesItsPartOfTheWhole) {
   for (uint64_t seed = test_seed(); seed < test_seed() + 150; ++seed) {
     const RandomProgram random = random_program(seed, 5, "nowhere");
-    SeededDraw draw(seed);
-    const std::vector<const char*> texts = {"a=2", "a=3,b=2", "a=2,b=2,c=2"};
-    Spread spread{MeshSet::parse(texts[static_cast<size_t>(draw(3))]), {}};
-    for (const ProgramTarget& target : random.program.targets()) {
-      spread.shardings.push_back(
-          random_sharding(draw, spread.meshes.first(), std::ssize(target.shape)));
-    }
+    const Spread spread = random_spread(seed, random.program);
     SCOPED_TRACE(::testing::Message() << "WEIGHTLOOM_SEED=" << seed);
     const std::vector<Bytes> whole = random.expected();
     const auto source_bytes = [&](const ProgramSource& s) { return random.source_bytes(s); };

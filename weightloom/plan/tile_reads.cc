@@ -1,6 +1,7 @@
 // How one tile is read: which runs go straight into it, which through the staging buffer.
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "weightloom/plan/schedule.h"
@@ -120,8 +121,10 @@ class TileReader {
   }
 
   TileReads read() && {
+    // All the way down to places in the tile, so that equal tiles are read in equal order.
     std::sort(regions_.begin(), regions_.end(), [](const TileRegion& a, const TileRegion& b) {
-      return std::pair(a.file, a.begin()) < std::pair(b.file, b.begin());
+      return std::tuple(a.file, a.begin(), a.region().target_offset) <
+             std::tuple(b.file, b.begin(), b.region().target_offset);
     });
     for (size_t i = 0; i < regions_.size();) {
       const Neighbours some = neighbours_from(i);
@@ -313,7 +316,8 @@ class TileReader {
   void merge_direct() {
     auto& direct = reads_.direct;
     std::sort(direct.begin(), direct.end(), [](const DirectRead& a, const DirectRead& b) {
-      return std::pair(a.file, a.file_offset) < std::pair(b.file, b.file_offset);
+      return std::tie(a.file, a.file_offset, a.tile_offset) <
+             std::tie(b.file, b.file_offset, b.tile_offset);
     });
     size_t kept = 0;
     int64_t last_end = -1;

@@ -5,7 +5,6 @@
 #include <tuple>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <simdjson.h>
 
 #include "weightloom/base/checked.h"
@@ -18,41 +17,53 @@ namespace {
 
 constexpr int64_t kDataAlignment = 8;
 
+/// A character that JSON requires to be escaped.
+void append_escaped(std::string& to, char c) {
+  switch (c) {
+    case '"':
+      to += "\\\"";
+      break;
+    case '\\':
+      to += "\\\\";
+      break;
+    case '\b':
+      to += "\\b";
+      break;
+    case '\f':
+      to += "\\f";
+      break;
+    case '\n':
+      to += "\\n";
+      break;
+    case '\r':
+      to += "\\r";
+      break;
+    case '\t':
+      to += "\\t";
+      break;
+    default:
+      fmt::format_to(std::back_inserter(to), "\\u{:04x}", static_cast<unsigned char>(c));
+  }
+}
+
+bool is_escaped(char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20; }
+
 /// As serde_json writes it: only what JSON requires is escaped, the rest stays UTF-8.
 void append_json_string(std::string& to, std::string_view text) {
   to += '"';
-  for (char c : text) {
-    switch (c) {
-      case '"':
-        to += "\\\"";
-        break;
-      case '\\':
-        to += "\\\\";
-        break;
-      case '\b':
-        to += "\\b";
-        break;
-      case '\f':
-        to += "\\f";
-        break;
-      case '\n':
-        to += "\\n";
-        break;
-      case '\r':
-        to += "\\r";
-        break;
-      case '\t':
-        to += "\\t";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          fmt::format_to(std::back_inserter(to), "\\u{:04x}", static_cast<unsigned char>(c));
-        } else {
-          to += c;
-        }
-    }
+  while (true) {
+    const auto escaped = std::ranges::find_if(text, is_escaped);
+    to.append(text.begin(), escaped);
+    if (escaped == text.end()) break;
+    append_escaped(to, *escaped);
+    text.remove_prefix(static_cast<size_t>(escaped - text.begin()) + 1);
   }
   to += '"';
+}
+
+void append_number(std::string& to, int64_t number) {
+  const fmt::format_int digits(number);
+  to.append(digits.data(), digits.size());
 }
 
 void append_metadata(std::string& to, const Metadata& metadata) {
@@ -68,9 +79,18 @@ void append_metadata(std::string& to, const Metadata& metadata) {
 
 void append_tensor(std::string& to, const HeaderTensor& tensor) {
   append_json_string(to, tensor.name);
-  fmt::format_to(
-      std::back_inserter(to), ":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-      to_string(tensor.dtype), fmt::join(tensor.shape, ","), tensor.begin_bytes, tensor.end_bytes);
+  to += R"(:{"dtype":")";
+  to += to_string(tensor.dtype);
+  to += R"(","shape":[)";
+  for (size_t d = 0; d < tensor.shape.size(); ++d) {
+    if (d > 0) to += ',';
+    append_number(to, tensor.shape[d]);
+  }
+  to += R"(],"data_offsets":[)";
+  append_number(to, tensor.begin_bytes);
+  to += ',';
+  append_number(to, tensor.end_bytes);
+  to += "]}";
 }
 
 Error unusable(std::string_view name, std::string_view fault) {

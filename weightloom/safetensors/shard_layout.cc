@@ -59,37 +59,49 @@ void check_total(std::span<const TensorSpec> tensors) {
   }
 }
 
-/// Positions of the tensors' names, each checked to be there once.
+/// Every position.
+Group all_of(std::span<const TensorSpec> tensors) {
+  Group all(tensors.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  return all;
+}
+
+/// Positions of some tensors' names, each checked to be there once.
 class SpecTable {
  public:
-  explicit SpecTable(std::span<const TensorSpec> tensors)
-      : tensors_(tensors), table_(tensors.size()) {
+  explicit SpecTable(std::span<const TensorSpec> tensors) : SpecTable(tensors, all_of(tensors)) {
     check_total(tensors);
+  }
+
+  /// Of a group of tensors whose total has been checked.
+  SpecTable(std::span<const TensorSpec> tensors, Group group)
+      : tensors_(tensors), group_(std::move(group)), table_(group_.size()) {
     auto names = [this](int32_t i) { return name_at(i); };
     std::vector<std::string> twice;
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      if (table_.insert(tensors[i].name, static_cast<int32_t>(i), names)) {
-        twice.push_back(tensors[i].name);
-      }
+    for (size_t i = 0; i < group_.size(); ++i) {
+      const std::string& name = tensors_[group_[i]].name;
+      if (table_.insert(name, static_cast<int32_t>(i), names)) twice.push_back(name);
     }
     if (!twice.empty()) throw refusal("are given twice", twice);
   }
 
   std::optional<size_t> find(std::string_view name) const {
     auto at = table_.find(name, [this](int32_t i) { return name_at(i); });
-    return at ? std::optional(static_cast<size_t>(*at)) : std::nullopt;
+    return at ? std::optional(group_[static_cast<size_t>(*at)]) : std::nullopt;
   }
 
  private:
-  std::string_view name_at(int32_t i) const { return tensors_[static_cast<size_t>(i)].name; }
+  std::string_view name_at(int32_t i) const {
+    return tensors_[group_[static_cast<size_t>(i)]].name;
+  }
 
   std::span<const TensorSpec> tensors_;
+  Group group_;
   NameTable table_;
 };
 
 std::vector<size_t> in_name_order(std::span<const TensorSpec> tensors) {
-  std::vector<size_t> order(tensors.size());
-  std::iota(order.begin(), order.end(), size_t{0});
+  Group order = all_of(tensors);
   std::sort(order.begin(), order.end(),
             [&](size_t a, size_t b) { return tensors[a].name < tensors[b].name; });
   return order;
@@ -241,13 +253,11 @@ ShardLayout ShardLayout::by_file(std::span<const TensorSpec> tensors,
   ShardLayout layout;
   layout.places_.assign(tensors.size(), {-1, 0});
   for (const FileContent& file : files) {
-    std::vector<TensorSpec> chosen;
-    for (const size_t i : file.tensors) chosen.push_back(tensors[i]);
-    const SpecTable table(chosen);
+    const SpecTable table(tensors, file.tensors);
     ShardFile made = make_file(tensors, file.tensors, file.name, file.metadata);
     const auto number = static_cast<int32_t>(layout.files_.size());
     for (const auto& tensor : made.header.tensors()) {
-      TensorPlace& place = layout.places_[file.tensors[*table.find(tensor.name)]];
+      TensorPlace& place = layout.places_[*table.find(tensor.name)];
       if (place.file >= 0) throw refusal("are given to two files", {tensor.name});
       place = {number, made.header.data_begin_bytes() + tensor.begin_bytes};
     }

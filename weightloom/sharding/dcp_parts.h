@@ -4,7 +4,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weightloom/base/export.h"
@@ -13,16 +15,16 @@
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
-/// A tensor of a rank's file.
+/// A tensor of a rank's file; what it says is borrowed.
 struct DcpPart {
-  std::string name;  ///< of the whole tensor too
-  Shape offsets;     ///< of its first element in the whole
+  std::string_view name;             ///< of the whole tensor too
+  std::span<const int64_t> offsets;  ///< of its first element in the whole
 };
 
 /// The metadata's value for a file of these parts, in the order given.
 std::string format_dcp_parts(const std::vector<DcpPart>& parts);
-/// Where a part begins, if it is one box of the whole without padding (an empty one at 0); else
-/// nothing.
-std::optional<Shape> box_offsets(const LocalPart& part);
+/// Where a part of a tensor of `shape` begins, if it is one box of it without padding; else nothing.
+/// An empty one begins where the dim ends: torch takes parts that begin alike for one.
+std::optional<Shape> box_offsets(const LocalPart& part, const Shape& shape);
 
 }  // namespace weightloom

@@ -151,6 +151,19 @@ class Joining {
   WholeTensors result_;
 };
 
+/// As it is where no character can need an escape.
+void append_json_string(std::string& to, std::string_view text) {
+  const bool is_plain = std::ranges::all_of(
+      text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
+  if (!is_plain) {
+    to += json(text).dump();
+    return;
+  }
+  to += '"';
+  to += text;
+  to += '"';
+}
+
 }  // namespace
 
 WholeTensors whole_of_dcp_shards(const Checkpoint& checkpoint) {
@@ -158,16 +171,25 @@ WholeTensors whole_of_dcp_shards(const Checkpoint& checkpoint) {
 }
 
 std::string format_dcp_parts(const std::vector<DcpPart>& parts) {
-  nlohmann::ordered_json value = nlohmann::ordered_json::object();
-  for (const DcpPart& part : parts) value[part.name] = {{"saved_offsets", part.offsets}};
-  return value.dump();
+  std::string text = "{";
+  for (const DcpPart& part : parts) {
+    if (text.size() > 1) text += ',';
+    append_json_string(text, part.name);
+    text += R"(:{"saved_offsets":[)";
+    for (size_t d = 0; d < part.offsets.size(); ++d) {
+      if (d > 0) text += ',';
+      text += fmt::format_int(part.offsets[d]).c_str();
+    }
+    text += "]}";
+  }
+  return text + "}";
 }
 
-std::optional<Shape> box_offsets(const LocalPart& part) {
+std::optional<Shape> box_offsets(const LocalPart& part, const Shape& shape) {
   Shape offsets;
   for (const Segments& segments : part) {
     if (segments.empty()) {
-      offsets.push_back(0);
+      offsets.push_back(shape[offsets.size()]);
       continue;
     }
     if (segments.size() > 1 || segments[0].is_pad) return std::nullopt;

@@ -74,16 +74,20 @@ std::vector<Claim> marked(const std::vector<Claim>& claims, const Interval& earl
 /// table can repeat rows.
 std::vector<Claim> claims_of(const CutStep& step, int64_t rows, const PartNumber& number) {
   std::vector<Claim> claims;
+  if (step.cut.rule != CutRule::table) {
+    for (const Interval& mine : part_of(step.cut, rows, number.parts, number.part)) {
+      claims.push_back({mine, false});
+    }
+    return claims;
+  }
   for (const Interval& mine : part_of(step.cut, rows, number.parts, number.part)) {
     std::vector<Claim> more = {{mine, false}};
-    if (step.cut.rule == CutRule::table) {
-      for (int64_t part = 0; part < number.part; ++part) {
-        for (const Interval& earlier : part_of(step.cut, rows, number.parts, part)) {
-          more = marked(more, earlier);
-        }
+    for (int64_t part = 0; part < number.part; ++part) {
+      for (const Interval& earlier : part_of(step.cut, rows, number.parts, part)) {
+        more = marked(more, earlier);
       }
-      for (const Claim& earlier : std::vector<Claim>(claims)) more = marked(more, earlier.rows);
     }
+    for (const Claim& earlier : std::vector<Claim>(claims)) more = marked(more, earlier.rows);
     claims.insert(claims.end(), more.begin(), more.end());
   }
   return claims;

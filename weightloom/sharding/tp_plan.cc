@@ -92,8 +92,8 @@ void check_experts(const Rule& rule, const Mesh& mesh, std::string_view name, co
                           quote(name), shape.front(), ranks));
 }
 
-Sharding sharding_by(const Decision& decision, const MeshSet& meshes, std::string_view name,
-                     const Shape& shape) {
+Sharding sharding_by(const Decision& decision, const MeshSet& meshes, const NamedShape& tensor) {
+  const auto& [name, shape, is_buffer] = tensor;
   const NamedMesh& mesh = decision.is_expert ? expert_mesh(meshes) : dense_mesh(meshes);
   Sharding sharding{&mesh == &meshes.meshes().front() ? "" : mesh.name, {}};
   if (shape.empty()) return sharding;
@@ -104,7 +104,7 @@ Sharding sharding_by(const Decision& decision, const MeshSet& meshes, std::strin
   }
   const bool has_own = decision.is_expert && splits(mesh.mesh, kExpertFsdp);
   const std::string_view fsdp = has_own ? kExpertFsdp : kFsdp;
-  if (splits(mesh.mesh, fsdp)) sharding.steps.emplace_back(CutStep{std::string(fsdp), 0});
+  if (splits(mesh.mesh, fsdp) && !is_buffer) sharding.steps.emplace_back(CutStep{std::string(fsdp), 0});
   return sharding;
 }
 
@@ -180,9 +180,8 @@ std::string pattern_name(std::string_view name) {
   return pattern;
 }
 
-Sharding sharding_for(const TpPlan& plan, const MeshSet& meshes, std::string_view name,
-                      const Shape& shape) {
-  return sharding_by(decide(plan, meshes, pattern_name(name)), meshes, name, shape);
+Sharding sharding_for(const TpPlan& plan, const MeshSet& meshes, const NamedShape& tensor) {
+  return sharding_by(decide(plan, meshes, pattern_name(tensor.name)), meshes, tensor);
 }
 
 PlannedShardings shardings_for(const TpPlan& plan, const MeshSet& meshes,
@@ -191,7 +190,7 @@ PlannedShardings shardings_for(const TpPlan& plan, const MeshSet& meshes,
   PlannedShardings result;
   for (const NamedShape& tensor : tensors) {
     try {
-      result.shardings.push_back(sharding_for(plan, meshes, tensor.name, tensor.shape));
+      result.shardings.push_back(sharding_for(plan, meshes, tensor));
     } catch (const Error& error) {
       result.shardings.emplace_back();
       result.findings.push_back(

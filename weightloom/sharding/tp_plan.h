@@ -10,7 +10,7 @@
 //   2. or else `tp`, by a rule for tensor parallelism. What stands at or below a module that expert
 //      parallelism names has no such rule;
 //   3. `fsdp`: dim 0, ⌈n/parts⌉ rows each. Of what expert parallelism names, `efsdp` if its mesh
-//      has that axis.
+//      has that axis. Buffers stay whole: FSDP spreads parameters.
 // A rule whose axis the mesh lacks, or has with one rank, does nothing, and removes nothing. Along
 // `dp`, `hsdp`, `dp_replicate` and `replicate`, and along every axis that a tensor is not cut by,
 // ranks hold replicas. What expert parallelism names lies on the mesh called `expert`, where there
@@ -62,18 +62,19 @@ TpPlan read_tp_plan(const Syscalls& calls, const std::string& path);
 /// Source: `replace_layer_number_by_wildcard`: of two numbers in a row only the first is replaced.
 std::string pattern_name(std::string_view name);
 
-/// How a plan spreads the tensor called `name`.
+/// A tensor by name and shape.
+struct NamedShape {
+  std::string name;        ///< in the runtime layout
+  Shape shape;             ///< of the whole
+  bool is_buffer = false;  ///< no parameter of its module
+};
+
+/// How a plan spreads a tensor.
 /// Precondition: check_axes() accepts plan and meshes.
 /// Errors: usage, naming tensor and style, if the tensor lacks the dim, or if experts do not divide
 /// among the ranks of `ep`, with both numbers.
-Sharding sharding_for(const TpPlan& plan, const MeshSet& meshes, std::string_view name,
-                      const Shape& shape);
+Sharding sharding_for(const TpPlan& plan, const MeshSet& meshes, const NamedShape& tensor);
 
-/// A tensor by name and shape.
-struct NamedShape {
-  std::string name;  ///< in the runtime layout
-  Shape shape;       ///< of the whole
-};
 /// What shardings_for() gives.
 struct PlannedShardings {
   std::vector<Sharding> shardings;  ///< one per tensor; where there is an error, no steps

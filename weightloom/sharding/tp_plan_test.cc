@@ -34,7 +34,7 @@ TpPlan both() {
 }
 
 Sharding spread(const TpPlan& plan, const char* mesh, const char* name, const Shape& shape) {
-  return sharding_for(plan, MeshSet::parse(mesh), name, shape);
+  return sharding_for(plan, MeshSet::parse(mesh), {std::string(name), shape});
 }
 
 TEST(TpPlanTest, NumbersOfLayersBecomeStars) {
@@ -45,6 +45,15 @@ TEST(TpPlanTest, NumbersOfLayersBecomeStars) {
   EXPECT_EQ(pattern_name("a.1b.c"), "a.1b.c");
   EXPECT_EQ(pattern_name("a..7."), "a..*.");
   EXPECT_EQ(pattern_name(""), "");
+}
+
+TEST(TpPlanTest, FsdpLeavesBuffersWhole) {
+  const MeshSet mesh = MeshSet::parse("fsdp=2,tp=2");
+  const TpPlan plan{{{"gate", ParallelStyle::colwise}}};
+  EXPECT_EQ(sharding_for(plan, mesh, {"gate.bias", {6}, true}),
+            (Sharding{.steps = {CutStep{"tp", 0}}}));
+  EXPECT_EQ(sharding_for(plan, mesh, {"gate.bias", {6}, false}),
+            (Sharding{.steps = {CutStep{"tp", 0}, CutStep{"fsdp", 0}}}));
 }
 
 TEST(TpPlanTest, ATensorHasItsOwnRuleElseThatOfItsModule) {
