@@ -1,7 +1,7 @@
 #include "group_binding.h"
 
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -155,39 +155,33 @@ class PythonGroup final : public ProcessGroup {
 
   void do_exchange(std::span<const Outgoing> outgoing,
                    std::span<const Incoming> incoming) override {
+    deliver_own(outgoing, incoming);
     std::vector<Outgoing> sent;
-    std::vector<Incoming> received;
-    std::multimap<int, const Outgoing*> to_self;  // by tag, in order
     for (const Outgoing& message : outgoing) {
-      if (message.to == rank_) {
-        to_self.emplace(message.tag, &message);
-      } else {
-        sent.push_back({in_world(message.to), first_tag_ + message.tag, message.bytes});
-      }
+      if (message.to == rank_) continue;
+      sent.push_back({in_world(message.to), first_tag_ + message.tag, message.bytes});
     }
-    std::vector<std::pair<const Outgoing*, const Incoming*>> own;
+    std::vector<Incoming> received;
     for (const Incoming& message : incoming) {
-      if (message.from == rank_) {
-        own.emplace_back(take_own(to_self, message), &message);
-      } else {
-        received.push_back({in_world(message.from), first_tag_ + message.tag, message.bytes});
-      }
+      if (message.from == rank_) continue;
+      received.push_back({in_world(message.from), first_tag_ + message.tag, message.bytes});
     }
-    refuse_left(to_self);
-    for (const auto& [from, to] : own) deliver(*from, *to);
     exchange_with_others(sent, received);
   }
 
-  const Outgoing* take_own(std::multimap<int, const Outgoing*>& to_self, const Incoming& message) {
-    const auto found = to_self.find(message.tag);
-    if (found == to_self.end()) refuse_unpaired();
-    const Outgoing* const taken = found->second;
-    to_self.erase(found);
-    return taken;
-  }
-
-  void refuse_left(const std::multimap<int, const Outgoing*>& to_self) const {
-    if (!to_self.empty()) refuse_unpaired();
+  /// What this rank sends to itself it receives in the same exchange.
+  void deliver_own(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) const {
+    std::vector<Outgoing> own;
+    std::ranges::copy_if(outgoing, std::back_inserter(own),
+                         [&](const Outgoing& message) { return message.to == rank_; });
+    for (const Incoming& message : incoming) {
+      if (message.from != rank_) continue;
+      const auto sent = std::ranges::find(own, message.tag, &Outgoing::tag);
+      if (sent == own.end()) refuse_unpaired();
+      deliver(*sent, message);
+      own.erase(sent);
+    }
+    if (!own.empty()) refuse_unpaired();
   }
 
   [[noreturn]] void refuse_unpaired() const {

@@ -192,8 +192,7 @@ class Saver {
     run_agreed(group_, [&] {
       refuse(request.fault);
       tensors_ = tensors_of(request.tensors);
-      add_given_mapping(files_, request.selection);
-      options = options_of(request, run_options);
+      options = options_of(request, registry, run_options);
     });
     const int64_t staged = group_.all_reduce(Reduction::max, request.staged_bytes);
     run_agreed(group_, [&] {
@@ -214,13 +213,14 @@ class Saver {
     return all;
   }
 
-  ParallelSaveOptions options_of(const Request& request, RunOptions run_options) {
+  ParallelSaveOptions options_of(const Request& request, const Registry& registry,
+                                 RunOptions run_options) {
     run_options.stop = stop_.get_token();
     run_options.progress = [this](const Progress& now) {
       if (progress_) progress_(now);
     };
     ParallelSaveOptions options{.output = request.output, .run = std::move(run_options)};
-    options.selection = selection_of(request.selection);
+    options.selection = selection_of(request.selection, files_, registry.operations());
     options.sharded = request.sharded;
     return options;
   }

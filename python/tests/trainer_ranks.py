@@ -244,6 +244,7 @@ def asynchronous(folder: Path) -> Told:
     with Saver(state, mapping="none", overwrite=True, async_=True, memory_budget="9MiB") as saver:
         first = saver.save(folder / "a")
         state["w"].to_local().fill_(-1)
+        dist.all_reduce(torch.ones(3))  # what the trainer sends meanwhile
         second = saver.save(folder / "b")  # waits for the first
         first_was_done = first.done()
         state["w"].to_local().fill_(-2)

@@ -90,33 +90,21 @@ class Saver:
         self._staged: dict[str, torch.Tensor] = {}
         self._latest: SaveHandle | None = None
         self._transport = TorchTransport(group)
-
-        def request() -> dict[str, Any]:
-            parts = self._parts(module_or_state_dict)
-            side = to or ("same" if sharded else "hub")
-            shown = config if config is not None else _config_of(module_or_state_dict)
-            beside = [("config.json", config_text(shown)), ("weightloom.json", record)]
-            shard_bytes = size_in_bytes(max_shard_size)
-            if shard_bytes is None and record is None:
-                shard_bytes = _DEFAULT_SHARD_BYTES
-            known_side = from_
-            if from_ == "auto" and record is None:
-                known_side = _OTHER_SIDE.get(side, "auto")
-            return {
-                "tensors": [part.described for part in parts],
-                "texts": [(name, text) for name, text in beside if text is not None],
-                "selection": _selection(mapping=mapping, from_=known_side, to=side, **selection),
-                "max_shard_bytes": shard_bytes,
+        asked, fault, cause = _attempted(
+            lambda: {
+                **self._described(self._parts(module_or_state_dict)),
+                **_sides(mapping, from_, to or ("same" if sharded else "hub"), record, selection),
+                "texts": _side_texts(module_or_state_dict, config, record),
+                "max_shard_bytes": _shard_bytes(max_shard_size, record),
                 "layout_from": None if layout_from is None else os.fspath(layout_from),
-                "staged_bytes": sum(part.nbytes for part in parts if self._is_staged(part)),
                 "memory_budget": size_in_bytes(memory_budget),
-            }
-
-        asked, fault, cause = _attempted(request, _NOTHING_ASKED)
+            },
+            _NOTHING_ASKED,
+        )
         try:
             self._saver = _core.ParallelSave(
                 _core.python_group(self._transport),
-                **{**_NOTHING_ASKED, **asked},
+                **asked,
                 sharded=sharded,
                 overwrite=overwrite,
                 fault=fault,
@@ -219,6 +207,12 @@ class Saver:
 
     def _parts(self, state: State) -> list[Part]:
         return parts_of(state, self._transport.ranks)
+
+    def _described(self, parts: list[Part]) -> dict[str, Any]:
+        return {
+            "tensors": [part.described for part in parts],
+            "staged_bytes": sum(part.nbytes for part in parts if self._is_staged(part)),
+        }
 
     def _is_staged(self, part: Part) -> bool:
         return self._async or not part.lies_ready
@@ -375,6 +369,30 @@ _NOTHING_ASKED: dict[str, Any] = {
 }
 
 
+def _sides(
+    mapping: str, from_: str, to: str, record: str | None, selection: dict[str, Any]
+) -> dict[str, Any]:
+    """The selection; the state is on the other side than what is written, as `save` takes it."""
+    if from_ == "auto" and record is None:
+        from_ = _OTHER_SIDE.get(to, "auto")
+    return {"selection": _selection(mapping=mapping, from_=from_, to=to, **selection)}
+
+
+def _side_texts(state: State, config: Any, record: str | None) -> list[tuple[str, str]]:
+    """What is to stand beside the tensors; a model's own config, if none is given."""
+    if config is None and isinstance(state, torch.nn.Module):
+        own = getattr(state, "config", None)
+        config = own if hasattr(own, "to_json_string") else None
+    beside = [("config.json", config_text(config)), ("weightloom.json", record)]
+    return [(name, text) for name, text in beside if text is not None]
+
+
+def _shard_bytes(max_shard_size: Size, record: str | None) -> int | None:
+    """None: as the record tells."""
+    given = size_in_bytes(max_shard_size)
+    return _DEFAULT_SHARD_BYTES if given is None and record is None else given
+
+
 def _attempted(work: Callable[[], Any], otherwise: Any) -> tuple[Any, Fault, Exception | None]:
     """What `work` gives; or what went wrong, for all ranks to hear of it together."""
     try:
@@ -383,12 +401,6 @@ def _attempted(work: Callable[[], Any], otherwise: Any) -> tuple[Any, Fault, Exc
         return otherwise, (error.message, error.next_step), error
     except Exception as error:
         return otherwise, (f"{type(error).__name__}: {error}", ""), error
-
-
-def _config_of(state: State) -> Any:
-    """A model's own config, if it is one that can be written."""
-    config = getattr(state, "config", None) if isinstance(state, torch.nn.Module) else None
-    return config if hasattr(config, "to_json_string") else None
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:

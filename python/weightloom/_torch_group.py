@@ -28,6 +28,7 @@ Message = tuple[int, int, torch.Tensor]
 Reason = tuple[int, str, str, str]
 
 _NO_TAG = 2**31 - 1  # of no message
+_FAILURES = (RuntimeError, ValueError)  # of torch; a ValueError where a group was destroyed
 _REASON = "weightloom/ended"
 # A rank that lives may write for hours before it answers: only a closed connection is a failure.
 _PATIENCE = timedelta(days=7)
@@ -81,7 +82,7 @@ class TorchTransport:
             for begun in works:
                 peer = begun[0]
                 begun[1].wait(_PATIENCE)
-        except RuntimeError as error:
+        except _FAILURES as error:
             return line.lost(peer, str(error))
         return None
 
@@ -106,7 +107,7 @@ class _Line:
 
     def look(self) -> Reason | None:
         """The reason that some rank told, if one did; connections are closed then."""
-        with contextlib.suppress(RuntimeError):  # who keeps the store is gone: connections tell
+        with contextlib.suppress(*_FAILURES):  # who keeps the store is gone: connections tell
             if self.reason is None and self._store.check([_REASON]):
                 self._take(self._store.get(_REASON))
                 self._close_connections()
@@ -117,7 +118,7 @@ class _Line:
         if self.reason is None:
             try:
                 self._take(self._store.compare_set(_REASON, "", json.dumps(reason)))
-            except RuntimeError:
+            except _FAILURES:
                 self.reason = reason
             self._close_connections()
         return self.reason or reason
@@ -137,7 +138,7 @@ class _Line:
         for other in range(self._size):
             if other == self._rank:
                 continue
-            with contextlib.suppress(RuntimeError):
+            with contextlib.suppress(*_FAILURES):
                 nothing = torch.empty(1, dtype=torch.uint8)
                 work = dist.irecv(nothing, group_src=other, group=self._group, tag=_NO_TAG)
                 work.wait(_AT_ONCE)

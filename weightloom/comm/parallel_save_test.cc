@@ -148,6 +148,32 @@ TEST(ParallelSaveTest, AShardedFolderIsWrittenEachFileByItsRank) {
   });
 }
 
+TEST(ParallelSaveTest, AShardedFolderMayBeOverOtherMeshes) {
+  on_every_rank([](ProcessGroup& group) {
+    const GroupFolder folder(group);
+    const TinyModel model{.layers = 1, .experts = 3, .hidden = 6, .ffn = 5};
+    if (group.rank() == 0) write_folder(folder / "hub", hub_files(1 << 30, model));
+    group.barrier();
+    const LoadedState loaded =
+        load_part(folder / "hub", spread("fsdp=4", kRows, Side::runtime), group.rank());
+    const Registry registry = Registry::built_in();
+    ParallelSaveOptions options = to_hub();
+    options.selection = spread("ep=2,tp=3", kExperts, Side::runtime);
+    options.selection.from = Side::runtime;
+    ParallelSave save(group, loaded.state, registry, options);
+    save.save(loaded.local, folder / "parts");
+    if (group.rank() != 0) return;
+    const Checkpoint parts = Checkpoint::open(system_calls(), folder / "parts");
+    EXPECT_EQ(parts.files().size(), 6U);
+    Selection back;
+    back.from = Side::runtime;
+    back.to = Side::hub;
+    const Conversion whole = plan_conversion(system_calls(), parts, back, registry);
+    convert(system_calls(), parts, whole, false, folder / "back", {}, {});
+    EXPECT_EQ(read_tensors(folder / "back"), read_tensors(folder / "hub"));
+  });
+}
+
 /// Saves once, then again with faults; the first save must still stand.
 void expect_old_checkpoint_after(ProcessGroup& group, const FaultSyscalls& faulty, ErrorCode code) {
   const GroupFolder folder(group);
