@@ -216,9 +216,7 @@ def describe(model: PreTrainedModel) -> dict[str, Any]:
     ties = ties_by_default(type(model), tied)
     facts |= vars(model).get(OWN, {}) | {"tied": tied, "tie_word_embeddings": ties}
     prefix = {key: facts.pop(key) for key in ("model_type", "base_model_prefix")}
-    return without_empty(
-        {**prefix, "submodels": submodels_of(model), **facts, **own_names(model)}
-    )
+    return without_empty({**prefix, "submodels": submodels_of(model), **facts, **own_names(model)})
 
 
 def entries_of(class_name: str) -> dict[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""PyTorch's distributed checkpoints in safetensors: its own writer and reader, against our folders."""
+"""PyTorch's distributed checkpoints in safetensors: its own writer and reader, and our folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rank holds, against Transformers' own sharded load: of the families where that is right."""
+"""What a rank holds, against Transformers' own sharded load of families where that is right."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ struct ModelClass {
   std::vector<std::string> ignore_on_save;             ///< patterns
   std::vector<std::string> names;    ///< templates of its tensors outside of its sub-models
   std::vector<std::string> buffers;  ///< of these, those that are no parameters
-  bool tree_known = true;          ///< submodels and names are
+  bool tree_known = true;            ///< submodels and names are
 };
 
 /// Classes by name; see the top of this file.

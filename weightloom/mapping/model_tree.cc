@@ -175,7 +175,7 @@ void append(std::vector<T>& to, const std::vector<T>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-RuntimeNames names_like(const ModelTree& tree, std::vector<std::string> ModelClass::*list) {
+RuntimeNames names_like(const ModelTree& tree, std::vector<std::string> ModelClass::* list) {
   if (tree.nodes.empty()) return {};
   std::vector<std::string> templates;
   for (const ModelNode& node : tree.nodes) {

@@ -23,8 +23,8 @@ struct DcpPart {
 
 /// The metadata's value for a file of these parts, in the order given.
 std::string format_dcp_parts(const std::vector<DcpPart>& parts);
-/// Where a part of a tensor of `shape` begins, if it is one box of it without padding; else nothing.
-/// An empty one begins where the dim ends: torch takes parts that begin alike for one.
+/// Where a part of a tensor of `shape` begins, if it is one box of it without padding; else
+/// nothing. An empty one begins where the dim ends: torch takes parts that begin alike for one.
 std::optional<Shape> box_offsets(const LocalPart& part, const Shape& shape);
 
 }  // namespace weightloom

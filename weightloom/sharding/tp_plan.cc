@@ -104,7 +104,8 @@ Sharding sharding_by(const Decision& decision, const MeshSet& meshes, const Name
   }
   const bool has_own = decision.is_expert && splits(mesh.mesh, kExpertFsdp);
   const std::string_view fsdp = has_own ? kExpertFsdp : kFsdp;
-  if (splits(mesh.mesh, fsdp) && !is_buffer) sharding.steps.emplace_back(CutStep{std::string(fsdp), 0});
+  if (splits(mesh.mesh, fsdp) && !is_buffer)
+    sharding.steps.emplace_back(CutStep{std::string(fsdp), 0});
   return sharding;
 }
 
