@@ -33,6 +33,7 @@ SOUND = (
     "distributed",
     "mixtral",
     "sharded",
+    "round_trips",
     "some_ranks",
     "asynchronous",
     "too_small_a_budget",
@@ -128,6 +129,10 @@ def test_a_sharded_folder_merges_to_the_whole_state(told: Any) -> None:
     assert first["manifest"] == [["dp", 2], ["tp", 2]]
     assert first["files"] == [f"rank-0000{rank}-of-00004.safetensors" for rank in range(RANKS)]
     assert [rank["sent"] for rank in told["sharded"]] == [0] * RANKS
+
+
+def test_any_layout_to_any_other_and_back_gives_the_published_bytes(told: Any) -> None:
+    assert [rank["different"] for rank in told["round_trips"]] == [[]] * RANKS
 
 
 def test_a_group_of_some_ranks_saves_alone(told: Any) -> None:
