@@ -77,7 +77,7 @@ class Division {
 std::vector<size_t> files_of(const std::vector<const Written*>& keys, int64_t max_shard_bytes) {
   std::vector<size_t> order(keys.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return keys[i]->writer; });
+  std::ranges::sort(order, {}, [&](size_t i) { return std::pair(keys[i]->writer, i); });
   std::vector<size_t> files(keys.size());
   size_t file = 0;
   int64_t bytes = 0;

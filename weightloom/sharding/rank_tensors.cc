@@ -276,8 +276,9 @@ class StateBuilder {
 
   /// Those with the most axes first, so that others find the meshes that they stand on.
   void place_all() {
-    std::ranges::stable_sort(kept_, std::greater(),
-                             [](const Kept& each) { return each.axes.size(); });
+    std::ranges::sort(kept_, {}, [](const Kept& each) {
+      return std::pair(-std::ssize(each.axes), std::string_view(each.name));
+    });
     for (const Kept& each : kept_) {
       attempt(each.name, [&] {
         const RankTensor& tensor = *each.all->front().tensor;
