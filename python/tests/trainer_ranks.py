@@ -476,6 +476,7 @@ SCENARIOS = {
         distributed,
         mixtral,
         sharded,
+        round_trips,
         some_ranks,
         asynchronous,
         too_small_a_budget,
