@@ -49,6 +49,7 @@ struct TileCost {
 /// only the counts are kept. Thread safety: one thread at a time.
 class CostCounter {
  public:
+  /// Counts with these limits, on up to `threads` threads.
   CostCounter(const ScheduleLimits& limits, int threads) : limits_(limits), threads_(threads) {}
 
   /// Law: cost_of(program, placements, limits, threads).

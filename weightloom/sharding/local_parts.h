@@ -18,6 +18,7 @@ namespace weightloom WEIGHTLOOM_EXPORT {
 /// Borrows the meshes, and the shardings and shapes that it is asked for.
 class LocalParts {
  public:
+  /// Of what this rank holds.
   LocalParts(const MeshSet& meshes, int64_t rank) : meshes_(meshes), rank_(rank) {}
 
   /// Law: local_part(sharding, meshes, shape, rank). What is given lives as long as this.
