@@ -29,5 +29,7 @@ void bind_groups(nanobind::module_& module);
 void bind_parallel_saves(nanobind::module_& module);
 /// Plan.only and what else concerns parts of a plan; after bind_plan.
 void bind_plan_parts(nanobind::module_& module);
+/// Plan.held: the parts that a rank holds as DTensors; after bind_plan.
+void bind_held_parts(nanobind::module_& module);
 
 }  // namespace weightloom::python

@@ -45,6 +45,7 @@ NB_MODULE(_core, module) {
   bind_registry(module);
   bind_plan(module);
   bind_plan_parts(module);
+  bind_held_parts(module);
   bind_verify(module);
   bind_groups(module);
   bind_parallel_saves(module);

@@ -20,6 +20,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind.h"
+#include "placed.h"
 #include "plan.h"
 #include "shipped.h"
 #include "watch.h"
@@ -36,22 +37,12 @@ namespace {
 using Strings = std::vector<std::pair<std::string, std::string>>;
 // What went wrong in Python on this rank: a message, and what can be done about it.
 using Fault = std::optional<std::pair<std::string, std::string>>;
-// Kind, dim, split factor.
-using Placed = std::tuple<std::string, int, int64_t>;
 // Name, dtype, shape, local shape, axes, ranks of the mesh, placements, whose second name it is.
 using Described =
     std::tuple<std::string, std::string, Shape, Shape, std::vector<std::pair<std::string, int64_t>>,
                std::vector<int64_t>, std::vector<Placed>, std::string>;
 using Buffer = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 using Buffers = std::map<std::string, Buffer>;
-
-DTensorPlacement placement_of(const Placed& placed) {
-  using Kind = DTensorPlacement::Kind;
-  const auto& [kind, dim, factor] = placed;
-  if (kind == "shard") return {Kind::shard, dim, 1};
-  if (kind == "strided_shard") return {Kind::strided_shard, dim, factor};
-  return {};
-}
 
 RankTensor tensor_of(const Described& described) {
   const auto& [name, dtype, shape, local_shape, axes, ranks, placements, tied_to] = described;

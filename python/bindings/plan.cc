@@ -118,4 +118,11 @@ PlanPtr Plan::with(Conversion whole) const {
   return changed;
 }
 
+PlanPtr Plan::of_rank(Conversion whole, int64_t rank) const {
+  const std::shared_ptr<Plan> changed(new Plan(*this));
+  changed->rank_ = rank;
+  changed->set(std::move(whole));
+  return changed;
+}
+
 }  // namespace weightloom::python

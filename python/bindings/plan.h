@@ -66,6 +66,8 @@ class Plan {
   void refuse_unless_loadable() const;
   /// This plan with something of its whole conversion changed.
   std::shared_ptr<const Plan> with(Conversion whole) const;
+  /// Likewise, for one rank of the spread that it has by then.
+  std::shared_ptr<const Plan> of_rank(Conversion whole, int64_t rank) const;
 
  private:
   explicit Plan(SourcePtr source);

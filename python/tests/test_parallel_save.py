@@ -6,21 +6,14 @@ run one after another in the same four; those in which a process is killed have 
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from rank_processes import RANKS, Told, run_ranks
 
 import weightloom
-
-RANKS = 4
-PATIENCE_SECONDS = 240
-
-Told = dict[str, Any]
 
 SOUND = (
     "fsdp",
@@ -46,39 +39,6 @@ SOUND = (
     "raising",
     "interrupted",
 )
-
-
-def run_ranks(folder: Path, *scenarios: str) -> dict[str, list[Told | None]]:
-    """What each rank told of each scenario; None of a rank that died before."""
-    program = str(Path(__file__).with_name("trainer_ranks.py"))
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, program, str(rank), str(RANKS), str(folder), *scenarios],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(RANKS)
-    ]
-    try:
-        printed = [rank.communicate(timeout=PATIENCE_SECONDS)[0] for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    print(*printed)
-    return {
-        scenario: [told_by(folder / f"{scenario}.{rank}.json") for rank in range(RANKS)]
-        for scenario in scenarios
-    }
-
-
-def told_by(path: Path) -> Told | None:
-    """What one rank told."""
-    if not path.exists():
-        return None
-    told: Told = json.loads(path.read_text())
-    assert "raised" not in told, told["raised"]
-    return told
 
 
 @pytest.fixture(scope="module")

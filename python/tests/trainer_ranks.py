@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from weightloom._torch_group import TorchTransport
 from weightloom.torch import Saver, load_dtensors, save_hub, save_sharded
 
 Told = dict[str, Any]
+Scenarios = Mapping[str, Callable[[Path], Told]]
 
 
 class Block(nn.Module):
@@ -494,17 +495,17 @@ SCENARIOS = {
 }
 
 
-def run(scenario: str, folder: Path) -> Told:
+def run(scenarios: Scenarios, name: str, folder: Path) -> Told:
     """What the scenario gives, or what it raised."""
-    mine = folder / scenario
+    mine = folder / name
     mine.mkdir(exist_ok=True)
     try:
-        return SCENARIOS[scenario](mine)
+        return scenarios[name](mine)
     except Exception:
         return {"raised": traceback.format_exc()}
 
 
-def main() -> None:
+def main(scenarios: Scenarios) -> None:
     """One rank."""
     rank, ranks, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     torch.set_num_threads(1)
@@ -512,10 +513,10 @@ def main() -> None:
         "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=ranks
     )
     for scenario in sys.argv[4:]:
-        told = run(scenario, folder)
+        told = run(scenarios, scenario, folder)
         (folder / f"{scenario}.{rank}.json").write_text(json.dumps(told))
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main()
+    main(SCENARIOS)

@@ -467,6 +467,11 @@ class Plan:
         Name of the stored tensor that a target is, byte for byte; None if it is made of parts, or cast.
         """
 
+    def held(self, tensors: Sequence[tuple[str, Sequence[int], Sequence[tuple[str, int]], Sequence[int], Sequence[tuple[str, int, int]]]]) -> tuple[Plan, list[Finding]]:
+        """
+        This plan for the parts of its targets that a rank holds, and findings on tensors that are left out. Of each tensor (name, local shape, [(axis, size)] of its mesh, where the rank stands along them, [(kind, dim, split factor)]); no axes: held whole.
+        """
+
 class Stream:
     """
     Names and tensors, each as soon as it is complete. Closing it, or leaving its `with` block, stops the run.

@@ -14,6 +14,7 @@ from . import _core, _load
 from ._arrays import dtype_name
 from ._errors import error_of
 from ._load import PathLike, Rename, Size, Source
+from ._places import Place, places_of
 from ._progress import Progress, callback_for
 
 MOST_LISTED = 20
@@ -33,7 +34,8 @@ class LoadReport:
     mismatched_keys
         (name, shape in the checkpoint, shape in the module).
     error_msgs
-        Sentences on everything else: dtypes that differ, tied names with different values.
+        Sentences on everything else: dtypes that differ, tied names with different values,
+        DTensors that hold other parts than their placements say.
     """
 
     missing_keys: set[str] = field(default_factory=set)
@@ -84,12 +86,17 @@ def load_into(
     hooks and views go on working. Everything is compared before the first byte moves. Tied names
     are one tensor: the checkpoint may give one of them, or all with the same values.
 
+    Of a DTensor (``fully_shard``, ``parallelize_module``, ``distribute_tensor``) this rank's part
+    is filled: its own bytes of the checkpoint are read, through any mapping, and no others. Ranks
+    do not communicate, and need not all call this; what is wrong with the part of one rank only is
+    told on that rank only. A plain tensor is filled whole.
+
     Parameters
     ----------
     module_or_state_dict
-        A module, whose parameters and persistent buffers are filled, or tensors by name. On the CPU
-        and without gaps they are written into; elsewhere, and with strides of their own, they are
-        copied into.
+        A module, whose parameters and persistent buffers are filled, or tensors by name; DTensors
+        on any meshes among them. On the CPU and without gaps they, or their local parts, are
+        written into; elsewhere, and with strides of their own, they are copied into.
     path
         A safetensors file, a folder or an index.
     mapping
@@ -107,15 +114,18 @@ def load_into(
     Returns
     -------
     LoadReport
-        What was missing, unexpected or of another shape; empty when `strict`.
+        What was missing, unexpected or of another shape (of whole tensors, also where DTensors are
+        filled); empty when `strict`.
 
     Raises
     ------
     weightloom.PlanError
         If `strict` and anything does not fit, or if the mapping cannot be applied whole. The
         tensors are as they were.
+    UsageError
+        For a DTensor whose sums are pending (``Partial``).
     """
-    wanted = _tensors_of(module_or_state_dict)
+    wanted = places_of(module_or_state_dict)
     source = _load.opened(path, threads)
     plan = _load.plan(
         source,
@@ -137,15 +147,9 @@ def load_into(
     return work.report
 
 
-def _tensors_of(owner: torch.nn.Module | Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    if isinstance(owner, torch.nn.Module):
-        owner = owner.state_dict(keep_vars=True)
-    return {name: t.detach() for name, t in owner.items() if isinstance(t, torch.Tensor)}
-
-
-def _expected(owner: Any, wanted: dict[str, torch.Tensor], cast: bool) -> _core.Expected:
+def _expected(owner: Any, wanted: dict[str, Place], cast: bool) -> _core.Expected:
     """The names; of a model the base model's prefix too; and the dtypes to cast to."""
-    dtypes = {name: dtype_name(tensor.dtype) for name, tensor in wanted.items()}
+    dtypes = {name: dtype_name(place.tensor.dtype) for name, place in wanted.items()}
     expected = _core.Expected(
         [(name, d if cast and d in CASTABLE else None, None) for name, d in dtypes.items()]
     )
@@ -179,7 +183,7 @@ def _refusal(path: str, report: LoadReport) -> Exception:
 class _Work:
     """What goes where, and what the report says; nothing moves before `run`."""
 
-    def __init__(self, wanted: dict[str, torch.Tensor], plan: Any, cast: bool) -> None:
+    def __init__(self, wanted: dict[str, Place], plan: Any, cast: bool) -> None:
         self.report = LoadReport()
         self._wanted = wanted
         self._plan = plan
@@ -195,22 +199,25 @@ class _Work:
             self._sort(target)
         self._note_missing()
         self._note_overlaps()
+        self._take_parts()
 
     def _sort(self, target: Any) -> None:
-        name, tensor = target.name, self._wanted[target.name]
-        if tuple(target.shape) != tuple(tensor.shape):
-            shapes = (tuple(target.shape), tuple(tensor.shape))
-            self.report.mismatched_keys.add((name, *shapes))
-        elif tensor.device.type == "meta":
+        name, place = target.name, self._wanted[target.name]
+        dtype = place.tensor.dtype
+        if tuple(target.shape) != place.shape:
+            self.report.mismatched_keys.add((name, tuple(target.shape), place.shape))
+        elif place.is_elsewhere:
+            pass
+        elif place.local.device.type == "meta":
             self.report.error_msgs.append(
                 f"'{name}' has no memory (meta device): module.to_empty(device='cpu') gives it some"
             )
-        elif not self._can_hold(target.dtype, dtype_name(tensor.dtype)):
+        elif not self._can_hold(target.dtype, dtype_name(dtype)):
             self.report.error_msgs.append(
-                f"'{name}' is {target.dtype}, but the module wants {tensor.dtype}"
+                f"'{name}' is {target.dtype}, but the module wants {dtype}"
             )
         else:
-            self._take(name, tensor)
+            self._take(place)
 
     def _can_hold(self, stored: str, wanted: str | None) -> bool:
         """True for equal dtypes, and, where casts are asked for, floats of 16 bits or more."""
@@ -218,43 +225,53 @@ class _Work:
 
     def _note_overlaps(self) -> None:
         """Tensors that share a part of their memory would overwrite one another."""
-        places = sorted(
-            (str(t.device), *_extent(t), name) for name, t in self._wanted_by_taken() if t.numel()
-        )
+        taken = [self._wanted[name] for name in self._taken]
+        places = sorted((str(p.local.device), *p.extent, p.name) for p in taken if p.local.numel())
         for (device, _, end, name), (other, begin, _, second) in itertools.pairwise(places):
             if device == other and begin < end:
                 self.report.error_msgs.append(f"'{name}' and '{second}' share memory in part")
 
-    def _wanted_by_taken(self) -> list[tuple[str, torch.Tensor]]:
-        return [(name, self._wanted[name]) for name in self._taken]
-
-    def _take(self, name: str, tensor: torch.Tensor) -> None:
-        first = self._owner.setdefault(_memory_of(tensor, name), name)
-        if first == name:
-            self._taken.append(name)
+    def _take(self, place: Place) -> None:
+        first = self._owner.setdefault(place.memory, place.name)
+        if first == place.name:
+            self._taken.append(place.name)
         else:
-            self._twins[name] = first
+            self._twins[place.name] = first
 
     def _note_missing(self) -> None:
-        for name, tensor in self._wanted.items():
-            if name not in self._dtypes and _memory_of(tensor, name) not in self._owner:
-                self.report.missing_keys.add(name)
+        for name, place in self._wanted.items():
+            if name in self._dtypes or place.is_elsewhere or place.memory in self._owner:
+                continue
+            self.report.missing_keys.add(name)
+
+    def _take_parts(self) -> None:
+        """Where there are DTensors, goes on with a plan for what this rank holds of the wholes."""
+        places = [self._wanted[name] for name in (*self._taken, *self._twins)]
+        if not any(place.is_dtensor for place in places):
+            return
+        self._plan, findings = self._plan.held([place.held for place in places])
+        self.report.error_msgs.extend(finding.message for finding in findings)
+        left_out = {finding.tensor for finding in findings}
+        self._taken = [name for name in self._taken if name not in left_out]
+        self._twins = {
+            name: first for name, first in self._twins.items() if not left_out & {name, first}
+        }
 
     @torch.no_grad()
     def run(self, options: dict[str, Any], progress: Any) -> None:
         """Compares what is tied, then writes every taken tensor."""
         self._check_twins(options)
-        direct = {n: self._wanted[n] for n in self._taken if self._is_direct(n)}
+        direct = {n: self._wanted[n].local for n in self._taken if self._is_direct(n)}
         if direct:
             part = self._plan.only(list(direct))
             part.load_into(_buffers(direct), progress=progress, **options)
         others = [n for n in self._taken if n not in direct]
         if others:
             for name, tensor in self._plan.only(others).stream(framework="torch", **options):
-                self._wanted[name].copy_(tensor)
+                self._wanted[name].local.copy_(tensor)
 
     def _is_direct(self, name: str) -> bool:
-        tensor = self._wanted[name]
+        tensor = self._wanted[name].local
         same = dtype_name(tensor.dtype) == self._dtypes[name]
         return tensor.device.type == "cpu" and tensor.is_contiguous() and same
 
@@ -275,13 +292,6 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.reshape(-1).view(torch.uint8)
 
 
-def _extent(tensor: torch.Tensor) -> tuple[int, int]:
-    """First byte of a tensor, and the one after its last."""
-    span = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
-    begin = tensor.data_ptr()
-    return begin, begin + (span + 1) * tensor.element_size()
-
-
 def _different_twins(name: str, first: str) -> Exception:
     return error_of(
         "plan",
@@ -290,10 +300,3 @@ def _different_twins(name: str, first: str) -> Exception:
         "untie them, or leave one out with exclude=",
         [],
     )
-
-
-def _memory_of(tensor: torch.Tensor, name: str) -> Any:
-    """Equal for names that are one tensor; memory of no bytes is nobody's."""
-    if tensor.numel() == 0 or tensor.device.type == "meta":
-        return name
-    return (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride())

@@ -132,24 +132,38 @@ def _sizes(shape: torch.Size, dtype: str) -> list[int]:
     return sizes
 
 
+def axes_of(tensor: DTensor) -> list[tuple[str, int]]:
+    """Name and size of each axis of its mesh."""
+    mesh = tensor.device_mesh
+    names = mesh.mesh_dim_names or [f"axis{i}" for i in range(mesh.ndim)]
+    return [(axis, mesh.size(i)) for i, axis in enumerate(names)]
+
+
+def placed_of(name: str, tensor: DTensor) -> list[Placed]:
+    """How it is placed along each axis.
+
+    Raises
+    ------
+    UsageError
+        For sums that are pending.
+    """
+    return [_placed(name, placement, tensor.dim()) for placement in tensor.placements]
+
+
 def _spread(
     name: str, tensor: torch.Tensor, places: Mapping[int, int]
 ) -> tuple[list[tuple[str, int]], list[int], list[Placed]]:
     """Axes of its mesh, the mesh's ranks in the group, placements."""
     if not isinstance(tensor, DTensor):
         return [], [], []
-    mesh = tensor.device_mesh
-    ranks = mesh.mesh.flatten().tolist()
+    ranks = tensor.device_mesh.mesh.flatten().tolist()
     if foreign := [rank for rank in ranks if rank not in places]:
         raise refusal(
             UsageError,
             f"tensor '{name}': its mesh has ranks {foreign}, which are not of the group that saves",
             "give a group that has all ranks of the meshes, or none: all ranks save then",
         )
-    names = mesh.mesh_dim_names or [f"axis{i}" for i in range(mesh.ndim)]
-    axes = [(axis, mesh.size(i)) for i, axis in enumerate(names)]
-    placed = [_placed(name, placement, tensor.dim()) for placement in tensor.placements]
-    return axes, [places[rank] for rank in ranks], placed
+    return axes_of(tensor), [places[rank] for rank in ranks], placed_of(name, tensor)
 
 
 def _placed(name: str, placement: Any, dims: int) -> Placed:
