@@ -105,6 +105,37 @@ void add_renames(CLI::App& app, Selection& selection) {
       ->allow_extra_args(false);
 }
 
+/// How targets are spread over ranks.
+void add_spread_flags(CLI::App& app, Selection& selection) {
+  add_value(app, "--mesh", "AXES",
+            "Spread targets over ranks, outermost axis first: fsdp=4,tp=2\n"
+            "or 'dense: fsdp=8,tp=4; expert: ep=32'; fsdp cuts dim 0, dp\n"
+            "holds replicas, others need placements (default: no ranks)",
+            [&selection](const std::string& text) { selection.meshes = MeshSet::parse(text); });
+  add_value(app, "--tp-plan", "auto|FILE",
+            "Which tensors tp and ep cut: the model's own parallel plan\n"
+            "(auto, by the class in config.json), or JSON {NAME: STYLE};\n"
+            "of what is left fsdp cuts dim 0 (default: none)",
+            [&selection](const std::string& text) { selection.tp_plan = text; });
+  add_value(app, "--placements", "FILE",
+            "How tensors are spread: JSON [{pattern: GLOB, placements:\n"
+            "[{axis, shard: DIM}, ...]}], in carving order, the first\n"
+            "match wins (default: none)",
+            [&selection](const std::string& text) {
+              selection.placements = read_placements(system_calls(), text);
+            });
+  add_value(app, "--load-specs", "FILE",
+            "Make these tensors of the layout's, and what a rank holds of\n"
+            "each: JSON [{name, global_hf_keys, global_shape, shards: [{dim,\n"
+            "axis}, ...], ...}] over --mesh, or of one rank (default: the\n"
+            "layout's own tensors)",
+            [&selection](const std::string& text) {
+              selection.load_specs = read_load_specs(system_calls(), text);
+              if (!selection.load_specs.empty()) return;
+              throw Error(ErrorCode::usage, fmt::format("{}: holds no LoadSpec", text));
+            });
+}
+
 }  // namespace
 
 RunOptions RunFlags::run_options(const Syscalls& calls) const {
@@ -157,33 +188,7 @@ void add_selection_flags(CLI::App& app, Selection& selection) {
             [&selection](const std::string& text) {
               selection.expected = read_expected(system_calls(), text);
             });
-  add_value(app, "--mesh", "AXES",
-            "Spread targets over ranks, outermost axis first: fsdp=4,tp=2\n"
-            "or 'dense: fsdp=8,tp=4; expert: ep=32'; fsdp cuts dim 0, dp\n"
-            "holds replicas, others need placements (default: no ranks)",
-            [&selection](const std::string& text) { selection.meshes = MeshSet::parse(text); });
-  add_value(app, "--tp-plan", "auto|FILE",
-            "Which tensors tp and ep cut: the model's own parallel plan\n"
-            "(auto, by the class in config.json), or JSON {NAME: STYLE};\n"
-            "of what is left fsdp cuts dim 0 (default: none)",
-            [&selection](const std::string& text) { selection.tp_plan = text; });
-  add_value(app, "--placements", "FILE",
-            "How tensors are spread: JSON [{pattern: GLOB, placements:\n"
-            "[{axis, shard: DIM}, ...]}], in carving order, the first\n"
-            "match wins (default: none)",
-            [&selection](const std::string& text) {
-              selection.placements = read_placements(system_calls(), text);
-            });
-  add_value(app, "--load-specs", "FILE",
-            "Make these tensors of the layout's, and what a rank holds of\n"
-            "each: JSON [{name, global_hf_keys, global_shape, shards: [{dim,\n"
-            "axis}, ...], ...}] over --mesh, or of one rank (default: the\n"
-            "layout's own tensors)",
-            [&selection](const std::string& text) {
-              selection.load_specs = read_load_specs(system_calls(), text);
-              if (!selection.load_specs.empty()) return;
-              throw Error(ErrorCode::usage, fmt::format("{}: holds no LoadSpec", text));
-            });
+  add_spread_flags(app, selection);
   app.add_flag("--lenient", selection.lenient,
                "Let pass source tensors that no target uses or expects\n"
                "(default: refuse)");
