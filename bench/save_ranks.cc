@@ -5,7 +5,7 @@
 // --budget and --threads are of one rank. Prints one JSON object: seconds (of planning and saving,
 // and of each), bytes, sent_bytes of all ranks; and of the process that held most: budget_bytes,
 // state_bytes, working_bytes (told by the save), extra_bytes (resident at the peak of planning and
-// saving, less the state).
+// saving, less the state); and cpu_seconds of the first rank's process.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include "bench_ranks.h"
 #include "gather_items.h"
@@ -88,6 +89,16 @@ int64_t peak_resident_bytes() {
   }();
   const size_t at = status.find("VmHWM:");
   return at == std::string::npos ? 0 : std::atoll(status.c_str() + at + 6) * 1024;
+}
+
+/// Of all threads of this process, in the kernel too.
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 /// What a rank holds, and the program whose targets it holds parts of.
@@ -165,7 +176,7 @@ int64_t in_process(ProcessGroup& group, int64_t of_rank) {
 }
 
 void report(ProcessGroup& group, const Arguments& arguments, const Saved& saved,
-            int64_t state_bytes) {
+            int64_t state_bytes, double process_cpu_seconds) {
   const auto most = [&](int64_t of_process) {
     return group.all_reduce(Reduction::max, of_process);
   };
@@ -178,10 +189,10 @@ void report(ProcessGroup& group, const Arguments& arguments, const Saved& saved,
   if (group.rank() != 0) return;
   fmt::print(R"({{"seconds": {:.4f}, "plan_seconds": {:.4f}, "save_seconds": {:.4f}, )"
              R"("bytes": {}, "sent_bytes": {}, "budget_bytes": {}, "state_bytes": {}, )"
-             R"("working_bytes": {}, "extra_bytes": {}}})"
+             R"("working_bytes": {}, "extra_bytes": {}, "cpu_seconds": {:.2f}}})"
              "\n",
              saved.plan_seconds + saved.save_seconds, saved.plan_seconds, saved.save_seconds,
-             saved.bytes, sent, budget, most_state, working, extra);
+             saved.bytes, sent, budget, most_state, working, extra, process_cpu_seconds);
 }
 
 void save_and_report(ProcessGroup& group, const Arguments& arguments) {
@@ -189,9 +200,10 @@ void save_and_report(ProcessGroup& group, const Arguments& arguments) {
   group.barrier();
   if (group.rank() == 0 || !kRanksShareProcess) reset_peak();
   group.barrier();
+  const double cpu_before = cpu_seconds();
   const Saved saved = arguments.gather ? save_gathered(group, arguments, state)
                                        : save_in_parallel(group, arguments, state);
-  report(group, arguments, saved, state.bytes());
+  report(group, arguments, saved, state.bytes(), cpu_seconds() - cpu_before);
 }
 
 }  // namespace

@@ -14,6 +14,9 @@ namespace weightloom {
 namespace {
 
 constexpr int kTag = 0;
+// More does not make a batch faster: messages that fit the processor's cache are moved there, and
+// the next batch finds their memory mapped.
+constexpr int64_t kBatchBytes = int64_t{16} << 20;
 /// Memory for a tile, which lies in its pages as in those of the file.
 std::span<std::byte> memory_for(const Tile& tile, WorkBuffer& buffer) {
   const size_t phase = WorkBuffer::phase_of(tile.parts.front().begin_bytes);
@@ -250,7 +253,7 @@ void TileExchange::run(ProcessGroup& group, std::span<const SharedTile> tiles, i
     });
     note_peak();
   };
-  const auto batches = batches_of(tiles, group.size(), batch_bytes / 2);
+  const auto batches = batches_of(tiles, group.size(), std::min(batch_bytes / 2, kBatchBytes));
   for (size_t i = 0; i < batches.size(); ++i) {
     const auto [begin, end] = batches[i];
     auto batch = std::make_unique<Batch>(side_, tiles.subspan(begin, end - begin));
