@@ -25,10 +25,15 @@ class Sample:
     output: str
 
     @property
+    def json(self) -> Any:
+        """What the command printed, read as JSON."""
+        return json.loads(self.output)
+
+    @property
     def told_seconds(self) -> float:
         """The seconds that the command itself printed: as JSON, or as its first number."""
         try:
-            return float(json.loads(self.output)["seconds"])
+            return float(self.json["seconds"])
         except (ValueError, KeyError, TypeError):
             found = re.search(r"\d+\.\d+(e-?\d+)?", self.output)
             if found is None:
@@ -103,7 +108,7 @@ class Row:
     @property
     def json(self) -> Any:
         """What the last run printed, read as JSON."""
-        return json.loads(self.samples[-1].output)
+        return self.samples[-1].json
 
 
 def measure(rows: Sequence[Row], rounds: int) -> dict[str, Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,6 +40,14 @@ class Place:
             ):
                 sys.exit(f"{script} failed")
         return folder
+
+    @property
+    def filesystem(self) -> str:
+        """Where outputs lie: the kind of filesystem, and its device."""
+        command = ["df", "--output=fstype,source", self.scratch]
+        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        kind, device = told.splitlines()[-1].split()
+        return f"{kind} on {device}"
 
 
 def copy_command(source: Path, out: Path) -> str:

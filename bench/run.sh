@@ -2,7 +2,7 @@
 # Measures Weightloom against its floors and peers and prints the tables as Markdown.
 #
 # usage: bench/run.sh [SCRATCH_DIR] [--rounds N] [--only TABLE]
-#   TABLE         load models convert rename headers keys casts sharding
+#   TABLE         load models convert rename headers keys casts sharding saving planning
 #   SCRATCH_DIR   a folder on the disk to measure; inputs are kept there, about 40 GB (build/bench)
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -17,6 +17,7 @@ from statistics import median
 from measure import Row, measure
 from place import Place, copy_command
 from ratio import GIB, MIB, Ratio, at_least, at_most, read_ratio
+from saving_tables import saving_ratios, saving_rows
 from sharding_tables import (
     plan_ratios,
     plan_rows,
@@ -32,7 +33,18 @@ CHECKPOINTS = {"mixtral": ["mixtral"], "qwen3moe": ["qwen3moe", "8", "1024", "51
 SHARDED = {"mixtral": ["mixtral"]}
 SMALL = {"mixtral_small": ["mixtral", "2", "2048", "1024", "4", "0.1"]}
 KEY_SET = "deepseek_tiny"
-TABLES = ("load", "models", "convert", "rename", "headers", "keys", "casts", "sharding", "planning")
+TABLES = (
+    "load",
+    "models",
+    "convert",
+    "rename",
+    "headers",
+    "keys",
+    "casts",
+    "sharding",
+    "saving",
+    "planning",
+)
 HEADER_SETS = ("deepseek_v3", "mixtral_92k")
 
 
@@ -268,7 +280,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=TABLES)
     parser.add_argument(
-        "--small", action="store_true", help="of sharding: a small input, to see that all rows run"
+        "--small",
+        action="store_true",
+        help="of sharding and saving: a small input, to see that all rows run",
     )
     return parser.parse_args()
 
@@ -309,6 +323,11 @@ def main() -> None:
                 ("Plans of ranks", plan_rows, plan_ratios),
             ):
                 bench(f"{title}, {name}", rows(place, source), ratios, options.rounds)
+    if options.only in (None, "saving"):
+        for name, arguments in (SMALL if options.small else CHECKPOINTS).items():
+            source = place.make("make_ckpt.py", arguments, place.scratch / name)
+            title = f"Saving by 4 ranks, {name}, to {place.filesystem}"
+            bench(title, saving_rows(place, source), saving_ratios, options.rounds)
     if options.only in (None, "planning"):
         name = "deepseek_v3"
         source = place.make("make_headers.py", [name], place.scratch / name)

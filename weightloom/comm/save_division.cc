@@ -10,6 +10,8 @@ namespace {
 
 /// A pad is whoever's.
 constexpr int32_t kAnyone = -1;
+/// What is left to a rank that holds it makes that rank's share larger by this part at most.
+constexpr int64_t kSlackFraction = 8;
 
 int32_t set_of(const Region& region, const SourceHolders& holders) {
   return region.is_pad() ? kAnyone : holders.of_source[static_cast<size_t>(region.source)];
@@ -97,10 +99,12 @@ class Division {
       : program_(program),
         holders_(holders),
         homes_(homes),
-        load_bytes_(static_cast<size_t>(ranks), 0) {
+        load_bytes_(static_cast<size_t>(ranks), 0),
+        slack_bytes_(program.target_bytes() / ranks / kSlackFraction) {
     for (int64_t rank = 0; rank < ranks; ++rank) everyone_.push_back(rank);
   }
 
+  /// Borrows the tile.
   void add(const Tile& tile) {
     const std::vector<TileRegion> regions = regions_of(program_, tile);
     const std::vector<int64_t> able = able_to_make(regions);
@@ -109,8 +113,12 @@ class Division {
     } else if (has_long_runs(tile, regions)) {
       add_stretches(tile, regions);
     } else {
-      add_shared(tile, regions);
+      shared_.push_back(&tile);
     }
+  }
+  /// After the last tile: by now it is known what each rank makes alone.
+  void divide_shared() {
+    for (const Tile* tile : shared_) add_shared(*tile, regions_of(program_, *tile));
   }
 
   SaveDivision result() && { return std::move(result_); }
@@ -143,12 +151,35 @@ class Division {
            tile.made_bytes() / std::max<int64_t>(runs, 1) >= kLongRunBytes;
   }
 
+  int64_t home_of(const Tile& tile) const {
+    return homes_.empty() ? kNoHome : homes_[static_cast<size_t>(tile.parts.front().space)];
+  }
+
   /// The one that is at home in the tile's space, or has least to do.
   int64_t writer_among(const std::vector<int64_t>& ranks, const Tile& tile) const {
-    const auto space = static_cast<size_t>(tile.parts.front().space);
-    if (!homes_.empty() && std::ranges::binary_search(ranks, homes_[space])) return homes_[space];
+    const int64_t home = home_of(tile);
+    if (std::ranges::binary_search(ranks, home)) return home;
     return *std::ranges::min_element(
         ranks, {}, [&](int64_t rank) { return load_bytes_[static_cast<size_t>(rank)]; });
+  }
+
+  /// The one that is at home in the tile's space; or of those that hold most of it the one that has
+  /// least to do, so that little is sent, unless that makes it do much more than others.
+  int64_t writer_of_shared(const Tile& tile, const std::vector<TileRegion>& regions) const {
+    if (const int64_t home = home_of(tile); home != kNoHome) return home;
+    std::vector<int64_t> held(load_bytes_.size(), 0);
+    for (const TileRegion& part : regions) {
+      for (const int64_t rank : ranks_of(set_of(part.region, holders_))) {
+        held[static_cast<size_t>(rank)] += part.bytes();
+      }
+    }
+    const auto load = [&](int64_t rank) { return load_bytes_[static_cast<size_t>(rank)]; };
+    const int64_t most = std::ranges::max(held);
+    const int64_t holder = *std::ranges::min_element(everyone_, {}, [&](int64_t rank) {
+      return std::pair(held[static_cast<size_t>(rank)] < most, load(rank));
+    });
+    const int64_t idlest = *std::ranges::min_element(everyone_, {}, load);
+    return load(holder) - load(idlest) <= slack_bytes_ ? holder : idlest;
   }
 
   void add_own(Tile tile, const std::vector<int64_t>& able) {
@@ -168,7 +199,7 @@ class Division {
   }
 
   void add_shared(const Tile& tile, const std::vector<TileRegion>& regions) {
-    const int64_t writer = writer_among(everyone_, tile);
+    const int64_t writer = writer_of_shared(tile, regions);
     load_bytes_[static_cast<size_t>(writer)] += tile.made_bytes();
     std::map<int64_t, int64_t> bytes;
     for (const TileRegion& part : regions) {
@@ -186,6 +217,8 @@ class Division {
   std::span<const int64_t> homes_;
   std::vector<int64_t> everyone_;
   std::vector<int64_t> load_bytes_;  // by rank
+  int64_t slack_bytes_;              // that a rank may have more to do than another
+  std::vector<const Tile*> shared_;  // not divided yet
   SaveDivision result_;
 };
 
@@ -195,6 +228,7 @@ SaveDivision divide(const CopyProgram& program, std::span<const Tile> tiles,
                     const SourceHolders& holders, int64_t ranks, std::span<const int64_t> homes) {
   Division division(program, holders, ranks, homes);
   for (const Tile& tile : tiles) division.add(tile);
+  division.divide_shared();
   return std::move(division).result();
 }
 

@@ -90,6 +90,53 @@ TEST(SaveDivisionTest, ATileGoesToARankThatHasAllOfIt) {
   EXPECT_EQ(division.own[0].writer, 2);
 }
 
+/// Rows of runs of ranks 0 and 1, then rows of runs of ranks 2 and 3; tiles of 1000 bytes.
+SaveDivision division_of_pairs(int64_t rows_of_first, int64_t rows_of_second) {
+  std::vector<ProgramSource> sources;
+  std::vector<ProgramTarget> targets;
+  std::vector<Placement> placements;
+  const auto add = [&](int64_t rows, int64_t first_rank) {
+    ProgramTarget target{"t", DType::U8, {rows, 100}, rows * 100, {}};
+    for (int64_t i = first_rank; i < first_rank + 2; ++i) {
+      target.regions.push_back(normalized({.source = static_cast<SourceId>(i),
+                                           .target_offset = (i - first_rank) * 50,
+                                           .axes = {{rows, 100, 50}, {50, 1, 1}}}));
+      sources.push_back({"s", DType::U8, {rows, 50}, 0, 0, rows * 50});
+    }
+    target.disjoint_hulls = false;
+    placements.push_back({static_cast<int32_t>(targets.size()), 0});
+    targets.push_back(std::move(target));
+  };
+  add(rows_of_first, 0);
+  add(rows_of_second, 2);
+  const CopyProgram program({{"f", "f", {}}}, sources, targets);
+  const ScheduleLimits limits{.tile_bytes = 1000, .worker_bytes = 4000};
+  return divide(program, make_schedule(program, placements, limits), one_each(4), 4);
+}
+
+/// Bytes that each rank makes, and bytes that all receive.
+std::pair<std::vector<int64_t>, int64_t> shares_of(const SaveDivision& division) {
+  std::vector<int64_t> made(4, 0);
+  int64_t received = 0;
+  for (const SharedTile& shared : division.shared) {
+    made[static_cast<size_t>(shared.writer)] += shared.tile.made_bytes();
+    for (const Portion& portion : shared.portions) received += portion.bytes;
+  }
+  return {made, received};
+}
+
+TEST(SaveDivisionTest, ShortRunsGoToRanksThatHoldSomeOfThem) {
+  const auto [made, received] = shares_of(division_of_pairs(40, 40));
+  EXPECT_THAT(made, ElementsAre(2000, 2000, 2000, 2000));
+  EXPECT_EQ(received, 4000) << "of each tile one half";
+}
+
+TEST(SaveDivisionTest, RanksThatHoldLittleWriteTheirShareToo) {
+  const auto [made, received] = shares_of(division_of_pairs(400, 40));
+  EXPECT_LT(std::ranges::max(made) - std::ranges::min(made), 44'000 / 4 / 8 + 2000);
+  EXPECT_GT(received, 22'000);
+}
+
 TEST(SaveDivisionTest, BatchesBoundWhatARankMoves) {
   std::vector<SharedTile> tiles(4);
   for (SharedTile& tile : tiles) tile.portions = {{1, 40}, {2, 40}};  // 80 bytes to rank 0

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <exception>
+#include <future>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <utility>
 
 #include "weightloom/base/error.h"
@@ -14,28 +14,14 @@ namespace weightloom {
 namespace {
 
 constexpr int kTag = 0;
-// Buffers of tiles lie in their pages as in the file, so that they are written past the page cache.
-constexpr std::align_val_t kPage{4096};
-
-struct FreePages {
-  void operator()(std::byte* data) const noexcept { ::operator delete[](data, kPage); }
-};
-
-/// Memory for one tile.
-class TileMemory {
- public:
-  explicit TileMemory(const Tile& tile)
-      : phase_(static_cast<size_t>(tile.parts.front().begin_bytes) % static_cast<size_t>(kPage)),
-        size_(static_cast<size_t>(tile.size_bytes)),
-        data_(static_cast<std::byte*>(::operator new[](phase_ + size_, kPage))) {}
-
-  std::span<std::byte> bytes() const { return {data_.get() + phase_, size_}; }
-
- private:
-  size_t phase_;
-  size_t size_;
-  std::unique_ptr<std::byte[], FreePages> data_;
-};
+// More does not make a batch faster: messages that fit the processor's cache are moved there, and
+// the next batch finds their memory mapped.
+constexpr int64_t kBatchBytes = int64_t{16} << 20;
+/// Memory for a tile, which lies in its pages as in those of the file.
+std::span<std::byte> memory_for(const Tile& tile, WorkBuffer& buffer) {
+  const size_t phase = WorkBuffer::phase_of(tile.parts.front().begin_bytes);
+  return buffer.take(phase + static_cast<size_t>(tile.size_bytes)).subspan(phase);
+}
 
 /// The region with its target side packed: in order, without gaps, from `at` on.
 Region packed(const TileRegion& part, int64_t at) {
@@ -80,13 +66,25 @@ class Batch {
       begins_.emplace_back();
       for (const Portion& portion : tile.portions) note(tile, portion);
     }
-    for (auto& [rank, message] : outgoing_) message.bytes.resize(message.size);
-    for (auto& [rank, message] : incoming_) message.bytes.resize(message.size);
+  }
+
+  /// Of all messages, to others and from them.
+  int64_t message_bytes() const { return bytes_of(outgoing_) + bytes_of(incoming_); }
+  int64_t bytes_sent() const { return bytes_of(outgoing_); }
+
+  /// Gives the messages their memory, which is borrowed.
+  void place(std::span<std::byte> memory) {
+    for (std::map<int64_t, Message>* messages : {&outgoing_, &incoming_}) {
+      for (auto& [rank, message] : *messages) {
+        message.bytes = memory.first(message.size);
+        memory = memory.subspan(message.size);
+      }
+    }
   }
 
   /// Fills the messages to others.
   void pack() {
-    for_each_tile([&](size_t i) {
+    for_each_tile([&](size_t, size_t i) {
       const auto begin = begins_[i].find(side_.rank);
       if (tiles_[i].writer != side_.rank && begin != begins_[i].end())
         pack(tiles_[i], begin->second);
@@ -101,38 +99,29 @@ class Batch {
     group.exchange(outgoing, incoming);
   }
 
-  /// Puts this rank's tiles together.
-  void deliver(TileSink& sink) {
-    for_each_tile([&](size_t i) {
+  /// Puts this rank's tiles together; a buffer a thread.
+  void deliver(std::span<WorkBuffer> buffers, TileSink& sink) {
+    for_each_tile([&](size_t worker, size_t i) {
       if (tiles_[i].writer != side_.rank) return;
-      const TileMemory memory(tiles_[i].tile);
-      make(i, memory.bytes());
-      sink.deliver(i, tiles_[i].tile, memory.bytes());
+      const std::span<std::byte> memory = memory_for(tiles_[i].tile, buffers[worker]);
+      make(i, memory);
+      sink.deliver(i, tiles_[i].tile, memory);
     });
   }
 
-  int64_t bytes_sent() const {
-    int64_t bytes = 0;
-    for (const auto& [rank, message] : outgoing_) bytes += std::ssize(message.bytes);
-    return bytes;
-  }
-  /// Messages, and a tile a thread.
-  int64_t working_bytes() const {
-    int64_t bytes = bytes_sent();
-    for (const auto& [rank, message] : incoming_) bytes += std::ssize(message.bytes);
-    int64_t largest_tile = 0;
-    for (const SharedTile& tile : tiles_) {
-      if (tile.writer == side_.rank) largest_tile = std::max(largest_tile, tile.tile.size_bytes);
-    }
-    return bytes + largest_tile * side_.run.threads;
-  }
   const std::map<int32_t, int64_t>& not_finite() const noexcept { return not_finite_; }
 
  private:
   struct Message {
     size_t size = 0;
-    std::vector<std::byte> bytes;
+    std::span<std::byte> bytes;
   };
+
+  static int64_t bytes_of(const std::map<int64_t, Message>& messages) {
+    int64_t bytes = 0;
+    for (const auto& [rank, message] : messages) bytes += static_cast<int64_t>(message.size);
+    return bytes;
+  }
 
   /// Where a portion stands in the message that it goes in.
   void note(const SharedTile& tile, const Portion& portion) {
@@ -143,13 +132,12 @@ class Batch {
     message.size += static_cast<size_t>(portion.bytes);
   }
 
-  void for_each_tile(const std::function<void(size_t)>& work) {
-    for_each_item(side_.run.threads, 0, tiles_.size(), side_.run.stop,
-                  [&](size_t, size_t i) { work(i); });
+  void for_each_tile(const std::function<void(size_t worker, size_t tile)>& work) {
+    for_each_item(side_.run.threads, 0, tiles_.size(), side_.run.stop, work);
   }
 
   void pack(const SharedTile& tile, int64_t at) {
-    std::vector<std::byte>& message = outgoing_.at(tile.writer).bytes;
+    const std::span<std::byte> message = outgoing_.at(tile.writer).bytes;
     for (const TileRegion& part : regions_of(side_.program, tile.tile)) {
       if (part.region.is_pad()) continue;
       if (giver_of(part.region, side_.holders, tile.writer) != side_.rank) continue;
@@ -197,12 +185,16 @@ class Batch {
 /// Keeps the first thing that goes wrong.
 class FirstFailure {
  public:
+  /// Does what is left to do unless something went wrong.
   void guard(const std::function<void()>& work) {
-    if (failure_) return;
+    if (!failure_) keep(work);
+  }
+  /// Does what is to be done whatever went wrong.
+  void keep(const std::function<void()>& work) {
     try {
       work();
     } catch (...) {
-      failure_ = std::current_exception();
+      if (!failure_) failure_ = std::current_exception();
     }
   }
   void rethrow() const {
@@ -213,20 +205,71 @@ class FirstFailure {
   std::exception_ptr failure_;
 };
 
+/// The batch that is being written, on a thread of its own where there may be several.
+class Delivery {
+ public:
+  explicit Delivery(int threads)
+      : policy_(threads > 1 ? std::launch::async : std::launch::deferred) {}
+
+  /// Begins; until finish() has returned, the batch's memory and the buffers are in use.
+  void start(std::unique_ptr<Batch> next, std::span<WorkBuffer> buffers, TileSink& sink) {
+    batch_ = std::move(next);
+    done_ = std::async(policy_,
+                       [batch = batch_.get(), buffers, &sink] { batch->deliver(buffers, sink); });
+  }
+  /// Returns when it is written, with the values that casts made infinite.
+  /// Errors: what making and delivering throws.
+  std::map<int32_t, int64_t> finish() {
+    if (!batch_) return {};
+    const std::unique_ptr<Batch> batch = std::exchange(batch_, nullptr);
+    done_.get();
+    return batch->not_finite();
+  }
+
+ private:
+  std::launch policy_;
+  std::unique_ptr<Batch> batch_;
+  std::future<void> done_;  // the last: waits when it is destroyed
+};
+
 }  // namespace
+
+TileExchange::TileExchange(const ExchangeSide& side)
+    : side_(side), tiles_(static_cast<size_t>(std::max(side.run.threads, 1))) {}
+
+void TileExchange::note_peak() {
+  int64_t bytes = messages_[0].size_bytes() + messages_[1].size_bytes();
+  for (const WorkBuffer& tile : tiles_) bytes += tile.size_bytes();
+  peak_bytes_ = std::max(peak_bytes_, bytes);
+}
 
 void TileExchange::run(ProcessGroup& group, std::span<const SharedTile> tiles, int64_t batch_bytes,
                        TileSink& sink) {
   FirstFailure failure;
-  for (const auto& [begin, end] : batches_of(tiles, group.size(), batch_bytes)) {
-    Batch batch(side_, tiles.subspan(begin, end - begin));
-    failure.guard([&] { batch.pack(); });
-    batch.exchange(group);
-    failure.guard([&] { batch.deliver(sink); });
-    bytes_sent_ += batch.bytes_sent();
-    peak_bytes_ = std::max(peak_bytes_, batch.working_bytes());
-    for (const auto& [target, count] : batch.not_finite()) not_finite_[target] += count;
+  Delivery delivery(side_.run.threads);
+  const auto finish_delivery = [&] {
+    failure.keep([&] {
+      for (const auto& [target, count] : delivery.finish()) not_finite_[target] += count;
+    });
+    note_peak();
+  };
+  const auto batches = batches_of(tiles, group.size(), std::min(batch_bytes / 2, kBatchBytes));
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const auto [begin, end] = batches[i];
+    auto batch = std::make_unique<Batch>(side_, tiles.subspan(begin, end - begin));
+    WorkBuffer& before = messages_[(i + 1) % 2];
+    if (before.size_bytes() + batch->message_bytes() > batch_bytes) {
+      finish_delivery();
+      before = {};
+    }
+    batch->place(messages_[i % 2].take(static_cast<size_t>(batch->message_bytes())));
+    failure.guard([&] { batch->pack(); });
+    batch->exchange(group);
+    bytes_sent_ += batch->bytes_sent();
+    finish_delivery();
+    failure.guard([&] { delivery.start(std::move(batch), tiles_, sink); });
   }
+  finish_delivery();
   failure.rethrow();
 }
 

@@ -1,7 +1,9 @@
 // Tiles that several ranks hold in short runs: each rank packs what it has of them, one message a
-// pair of ranks and batch, and the writers put the tiles together.
+// pair of ranks and batch, and the writers put the tiles together. With more than one thread, a
+// batch is put together and written while the next one is on its way.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -12,6 +14,7 @@
 #include "weightloom/comm/save_division_internal.h"
 #include "weightloom/execute/executor.h"
 #include "weightloom/execute/progress.h"
+#include "weightloom/execute/work_buffer_internal.h"
 
 namespace weightloom {
 
@@ -29,9 +32,10 @@ struct ExchangeSide {
 /// Thread safety: none.
 class TileExchange {
  public:
-  explicit TileExchange(const ExchangeSide& side) : side_(side) {}
+  explicit TileExchange(const ExchangeSide& side);
 
-  /// A collective call.
+  /// A collective call. The messages of a rank take at most `batch_bytes` at once, unless a tile's
+  /// alone take more.
   /// Errors: what making and delivering tiles throws; RankError at once.
   void run(ProcessGroup& group, std::span<const SharedTile> tiles, int64_t batch_bytes,
            TileSink& sink);
@@ -43,7 +47,11 @@ class TileExchange {
   const std::map<int32_t, int64_t>& not_finite() const noexcept { return not_finite_; }
 
  private:
+  void note_peak();
+
   const ExchangeSide& side_;
+  std::array<WorkBuffer, 2> messages_;  // of the batch that is written, and of the next
+  std::vector<WorkBuffer> tiles_;       // one a thread
   int64_t bytes_sent_ = 0;
   int64_t peak_bytes_ = 0;
   std::map<int32_t, int64_t> not_finite_;

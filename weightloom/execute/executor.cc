@@ -2,45 +2,20 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <new>
 #include <vector>
 
 #include "weightloom/base/workers.h"
 #include "weightloom/execute/kernels_internal.h"
 #include "weightloom/execute/source_files_internal.h"
+#include "weightloom/execute/work_buffer_internal.h"
 
 namespace weightloom {
 namespace {
 
 size_t as_size(int64_t n) { return static_cast<size_t>(n); }
 
-// Buffers begin on a page, so that sinks can write them past the page cache.
-constexpr std::align_val_t kPage{4096};
-
-struct FreePages {
-  void operator()(std::byte* data) const noexcept { ::operator delete[](data, kPage); }
-};
-
-/// A worker's one buffer, grown to what a tile needs: the tile itself, if lent, then the staging.
-class WorkBuffer {
- public:
-  std::span<std::byte> take(size_t size) {
-    if (size > size_) {
-      data_.reset();
-      data_.reset(static_cast<std::byte*>(::operator new[](size, kPage)));
-      size_ = size;
-    }
-    return {data_.get(), size};
-  }
-  int64_t size_bytes() const noexcept { return static_cast<int64_t>(size_); }
-
- private:
-  std::unique_ptr<std::byte[], FreePages> data_;
-  size_t size_ = 0;
-};
-
+/// A worker's buffer holds the tile itself, if lent, then the staging.
 class Execution {
  public:
   Execution(const Syscalls& calls, const CopyProgram& program, std::span<const Tile> tiles,
@@ -83,8 +58,7 @@ class Execution {
     const TileReads reads = read_tile(program_, tile, limits_);
     std::span<std::byte> memory = sink_.memory_for(tile);
     // A lent tile lies in its pages as it will lie in the pages of its spaces.
-    const size_t phase =
-        memory.empty() ? as_size(tile.parts.front().begin_bytes) % static_cast<size_t>(kPage) : 0;
+    const size_t phase = memory.empty() ? WorkBuffer::phase_of(tile.parts.front().begin_bytes) : 0;
     const size_t lent = memory.empty() ? phase + as_size(tile.size_bytes) : 0;
     const std::span<std::byte> work = buffer.take(lent + as_size(reads.staging_bytes));
     if (memory.empty()) memory = work.first(lent).subspan(phase);
