@@ -104,21 +104,25 @@ class Division {
     for (int64_t rank = 0; rank < ranks; ++rank) everyone_.push_back(rank);
   }
 
-  /// Borrows the tile.
   void add(const Tile& tile) {
     const std::vector<TileRegion> regions = regions_of(program_, tile);
     const std::vector<int64_t> able = able_to_make(regions);
     if (!able.empty()) {
       add_own(tile, able);
+    } else if (has_long_pieces(tile)) {
+      for (const Piece& piece : tile.pieces) {
+        const int64_t size = piece.end_bytes - piece.begin_bytes;
+        add(part_of_tile(tile, piece.at_bytes, piece.at_bytes + size));
+      }
     } else if (has_long_runs(tile, regions)) {
       add_stretches(tile, regions);
     } else {
-      shared_.push_back(&tile);
+      shared_.push_back(tile);
     }
   }
   /// After the last tile: by now it is known what each rank makes alone.
   void divide_shared() {
-    for (const Tile* tile : shared_) add_shared(*tile, regions_of(program_, *tile));
+    for (const Tile& tile : shared_) add_shared(tile, regions_of(program_, tile));
   }
 
   SaveDivision result() && { return std::move(result_); }
@@ -142,6 +146,12 @@ class Division {
       if (able.empty()) break;
     }
     return able;
+  }
+
+  /// True if its targets are worth being divided each by itself: one may have longer runs.
+  static bool has_long_pieces(const Tile& tile) {
+    return tile.parts.size() == 1 && tile.pieces.size() > 1 &&
+           tile.made_bytes() / std::ssize(tile.pieces) >= kLongRunBytes;
   }
 
   bool has_long_runs(const Tile& tile, const std::vector<TileRegion>& regions) const {
@@ -218,7 +228,7 @@ class Division {
   std::vector<int64_t> everyone_;
   std::vector<int64_t> load_bytes_;  // by rank
   int64_t slack_bytes_;              // that a rank may have more to do than another
-  std::vector<const Tile*> shared_;  // not divided yet
+  std::vector<Tile> shared_;         // not divided yet
   SaveDivision result_;
 };
 

@@ -2,7 +2,8 @@
 //
 // A tile whose sources some rank holds all of is that rank's, of several the one whose file it is
 // of, or that has least to do; so replicas are written once, by ranks in turn. A tile that several
-// ranks hold in long runs is cut between the runs. What is left, tiles of short runs, is put
+// ranks hold in long runs is cut between the runs; one of several large targets is first cut
+// between these. What is left, tiles of short runs, is put
 // together by one rank, to which the others send their parts: by one that holds most of it, as long
 // as that keeps what ranks write about equal. All ranks compute the same division.
 // Thread safety: values, pure functions.
