@@ -224,7 +224,8 @@ class PythonGroup final : public ProcessGroup {
   }
 
   std::unique_ptr<ProcessGroup> do_sub_group(std::span<const int64_t> ranks) override {
-    const int64_t context = free_context(ranks);
+    // One that none of the members has.
+    const int64_t context = largest_of(ranks, kMeetingTag, transport_->next_context);
     if (context >= kContexts) {
       throw Error(ErrorCode::unsupported,
                   std::to_string(context) +
@@ -236,20 +237,6 @@ class PythonGroup final : public ProcessGroup {
     for (const int64_t rank : ranks) members.push_back(in_world(rank));
     const auto place = std::ranges::find(ranks, rank_) - ranks.begin();
     return std::make_unique<PythonGroup>(transport_, std::move(members), place, context);
-  }
-
-  /// One that none of the members has.
-  int64_t free_context(std::span<const int64_t> ranks) {
-    const int64_t mine = transport_->next_context;
-    std::vector<int64_t> theirs(ranks.size());
-    std::vector<Outgoing> outgoing;
-    std::vector<Incoming> incoming;
-    for (size_t i = 0; i < ranks.size(); ++i) {
-      outgoing.push_back({ranks[i], kMeetingTag, std::as_bytes(std::span(&mine, 1))});
-      incoming.push_back({ranks[i], kMeetingTag, std::as_writable_bytes(std::span(&theirs[i], 1))});
-    }
-    do_exchange(outgoing, incoming);
-    return std::ranges::max(theirs);
   }
 
   int64_t in_world(int64_t rank) const noexcept { return ranks_[static_cast<size_t>(rank)]; }

@@ -282,27 +282,14 @@ class MpiGroup : public ProcessGroup {
   }
 
   std::unique_ptr<ProcessGroup> do_sub_group(std::span<const int64_t> ranks) override {
-    const int64_t context = free_context(ranks);
+    // One that none of the members has.
+    const int64_t context = largest_of(ranks, kMeetingTag, world_->next_context);
     refuse_more_contexts_than_tags(context);
     world_->next_context = context + 1;
     std::vector<int> members;
     for (const int64_t rank : ranks) members.push_back(in_world(rank));
     const auto place = std::ranges::find(ranks, rank_) - ranks.begin();
     return std::make_unique<MpiGroup>(world_, std::move(members), place, context);
-  }
-
-  /// One that none of the members has.
-  int64_t free_context(std::span<const int64_t> ranks) {
-    const int64_t mine = world_->next_context;
-    std::vector<int64_t> theirs(ranks.size());
-    std::vector<Outgoing> outgoing;
-    std::vector<Incoming> incoming;
-    for (size_t i = 0; i < ranks.size(); ++i) {
-      outgoing.push_back({ranks[i], kMeetingTag, std::as_bytes(std::span(&mine, 1))});
-      incoming.push_back({ranks[i], kMeetingTag, std::as_writable_bytes(std::span(&theirs[i], 1))});
-    }
-    do_exchange(outgoing, incoming);
-    return std::ranges::max(theirs);
   }
 
   void refuse_more_contexts_than_tags(int64_t context) const {

@@ -199,6 +199,18 @@ void ProcessGroup::do_broadcast(int64_t root, std::span<std::byte> bytes) {
   do_exchange(outgoing, {});
 }
 
+int64_t ProcessGroup::largest_of(std::span<const int64_t> ranks, int tag, int64_t mine) {
+  std::vector<int64_t> theirs(ranks.size());
+  std::vector<Outgoing> outgoing;
+  std::vector<Incoming> incoming;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    outgoing.push_back({ranks[i], tag, std::as_bytes(std::span(&mine, 1))});
+    incoming.push_back({ranks[i], tag, std::as_writable_bytes(std::span(&theirs[i], 1))});
+  }
+  do_exchange(outgoing, incoming);
+  return std::ranges::max(theirs);
+}
+
 void run_guarded(ProcessGroup& group, const std::function<void()>& body) {
   try {
     body();

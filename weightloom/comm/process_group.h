@@ -118,6 +118,9 @@ class ProcessGroup {
                            std::span<const Incoming> incoming) = 0;
   /// sub_group() with arguments that are checked.
   virtual std::unique_ptr<ProcessGroup> do_sub_group(std::span<const int64_t> ranks) = 0;
+  /// The largest of the values that `ranks`, this one among them, give; a call of those together,
+  /// for transports.
+  int64_t largest_of(std::span<const int64_t> ranks, int tag, int64_t mine);
   /// all_gather_into() with arguments that are checked: here every rank sends to every other.
   virtual void do_all_gather(std::span<const std::byte> mine, std::span<const int64_t> sizes_bytes,
                              std::span<std::byte> all);

@@ -14,16 +14,6 @@ namespace {
 
 constexpr ScheduleLimits kTiny{.tile_bytes = 64, .worker_bytes = 400};
 
-std::vector<Placement> one_after_another(const CopyProgram& program) {
-  std::vector<Placement> placements;
-  int64_t end = 0;
-  for (const ProgramTarget& target : program.targets()) {
-    placements.push_back({0, end});
-    end += target.size_bytes;
-  }
-  return placements;
-}
-
 void expect_equal(const Cost& a, const Cost& b) {
   EXPECT_EQ(a.bytes_needed, b.bytes_needed);
   EXPECT_EQ(a.bytes_read, b.bytes_read);

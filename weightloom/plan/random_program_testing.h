@@ -9,6 +9,7 @@
 #include "weightloom/plan/interpret.h"
 #include "weightloom/plan/program.h"
 #include "weightloom/plan/rank_programs.h"
+#include "weightloom/plan/schedule.h"
 
 namespace weightloom::testing {
 
@@ -31,5 +32,16 @@ Spread random_spread(uint64_t seed, const CopyProgram& program);
 
 /// Writes the source files and gives the program with their true status.
 CopyProgram write_sources(const RandomProgram& random);
+
+/// The targets of a program, one after another in one space.
+inline std::vector<Placement> one_after_another(const CopyProgram& program) {
+  std::vector<Placement> placements;
+  int64_t end = 0;
+  for (const ProgramTarget& target : program.targets()) {
+    placements.push_back({0, end});
+    end += target.size_bytes;
+  }
+  return placements;
+}
 
 }  // namespace weightloom::testing

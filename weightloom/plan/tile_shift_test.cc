@@ -14,16 +14,6 @@ namespace {
 
 constexpr ScheduleLimits kTiny{.tile_bytes = 32, .worker_bytes = 200};
 
-std::vector<Placement> one_after_another(const CopyProgram& program) {
-  std::vector<Placement> placements;
-  int64_t end = 0;
-  for (const ProgramTarget& target : program.targets()) {
-    placements.push_back({0, end});
-    end += target.size_bytes;
-  }
-  return placements;
-}
-
 /// What all tiles read, each by itself, and the memory of the largest two.
 Cost cost_of_each(const CopyProgram& program, const std::vector<Tile>& tiles) {
   Cost cost;
