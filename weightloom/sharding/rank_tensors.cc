@@ -310,12 +310,12 @@ class StateBuilder {
                                    fmt::join(ranks, ", "), weightloom::to_string(mesh->mesh())));
     }
     meshes_.push_back(*std::move(mesh));
-    return fitting(each, meshes_.size() - 1, *std::move(stages));
+    return fitting(each, meshes_.size() - 1, *stages);
   }
 
   /// With the cuts of the order that gives what ranks hold. Until all are known, meshes are called
   /// by their places.
-  Sharding fitting(const Kept& each, size_t place, std::vector<ShardingStep> stages) const {
+  Sharding fitting(const Kept& each, size_t place, const std::vector<ShardingStep>& stages) const {
     const Trial carved = trial(each, place, stages, PlacementOrder::carving);
     const Trial straight = trial(each, place, stages, PlacementOrder::left_to_right);
     if (carved.sharding == straight.sharding || !straight.mismatch.empty()) {
