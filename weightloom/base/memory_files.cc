@@ -239,7 +239,8 @@ MemoryFiles::MemoryFiles(MemoryFiles&&) noexcept = default;
 MemoryFiles& MemoryFiles::operator=(MemoryFiles&&) noexcept = default;
 MemoryFiles::~MemoryFiles() = default;
 
-void MemoryFiles::add(const std::string& path, std::vector<std::span<const std::byte>> parts) {
+void MemoryFiles::add(const std::string& path,
+                      const std::vector<std::span<const std::byte>>& parts) {
   std::vector<FilePart> all;
   for (const auto& bytes : parts) all.push_back({bytes});
   seam_->add(path, all);

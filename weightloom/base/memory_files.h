@@ -36,7 +36,7 @@ class MemoryFiles {
 
   /// A file made of `parts`, one after another, which are borrowed.
   /// Errors: usage if there is one at that path already.
-  void add(const std::string& path, std::vector<std::span<const std::byte>> parts);
+  void add(const std::string& path, const std::vector<std::span<const std::byte>>& parts);
   /// The same, of which some parts may be holes.
   /// Errors: as add.
   void add_with_holes(const std::string& path, const std::vector<FilePart>& parts);
