@@ -51,7 +51,7 @@ void check_partition(const Sharding& sharding, const MeshSet& meshes, const Shap
   std::vector<SourceId> sources;
   int64_t held = 0;
   for (int64_t rank = 0; rank < meshes.size(); ++rank) {
-    sources.push_back(rank);
+    sources.push_back(static_cast<SourceId>(rank));
     const auto part = local_part(sharding, meshes, shape, rank);
     if (part && owner_of(sharding, meshes, rank) == rank) held += stored_elements(*part);
   }
