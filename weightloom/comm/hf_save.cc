@@ -12,6 +12,7 @@
 #include "weightloom/base/quote.h"
 #include "weightloom/comm/agreement.h"
 #include "weightloom/comm/shared_folder_internal.h"
+#include "weightloom/execute/output_folder_internal.h"
 
 namespace weightloom {
 namespace {
@@ -212,11 +213,15 @@ class GatheringSave {
   }
 
   void write_beside(const ShardLayout& layout, const WorkFolder& work) const {
-    for (const auto& [name, text] : options_.texts) {
+    std::vector<SideText> texts = options_.texts;
+    if (layout.index()) texts.push_back(*layout.index());
+    std::vector<std::string> names;
+    for (const auto& [name, text] : texts) names.push_back(name);
+    keep_other_files(calls_, work, layout, names);
+    for (const auto& [name, text] : texts) {
       write_whole_file(calls_, join_path(work.out(), name), text);
     }
-    if (!layout.index()) return;
-    write_whole_file(calls_, join_path(work.out(), layout.index()->first), layout.index()->second);
+    refuse_if_unreadable(calls_, work, 1);
   }
 
   GroupCache& groups_;

@@ -25,7 +25,7 @@ struct HFSaveOptions {
   int64_t slice_bytes = int64_t{64} << 20;   ///< of a tensor in one write; one row at least
   int64_t max_save_rank = kMaxSaveRank;      ///< so many ranks write, at most
   int64_t max_shard_bytes = 50'000'000'000;  ///< of the tensors of one file
-  bool overwrite = false;                    ///< replace what stands at the destination
+  bool overwrite = false;                    ///< replace the checkpoint at the destination
   Metadata metadata{{"format", "pt"}};       ///< of the headers
   std::vector<SideText> texts{};             ///< beside the tensors: config.json, …
 };

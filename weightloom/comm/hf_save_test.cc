@@ -77,6 +77,28 @@ TEST(HFSaveTest, FewWritersSmallBucketsAndSmallFilesGiveTheSame) {
   });
 }
 
+TEST(HFSaveTest, WhatStandsBesideAReplacedCheckpointStays) {
+  on_every_rank([](ProcessGroup& group) {
+    const GroupFolder folder(group);
+    GroupCache groups(group);
+    const RankModel model(group.rank());
+    save_hf_tensors(groups, model.items, folder / "saved", {.texts = {{"config.json", "{}"}}});
+    if (group.rank() == 0) {
+      write_text(folder / "saved/tokenizer.json", "words");
+      write_text(folder / "saved/weightloom.json", "the record of what was there");
+    }
+    group.barrier();
+    save_hf_tensors(groups, model.items, folder / "saved",
+                    {.max_save_rank = 1, .overwrite = true, .texts = {{"config.json", "[]"}}});
+    group.barrier();
+    const Folder files = read_folder(folder / "saved").value();
+    EXPECT_EQ(files.size(), 3U) << "one file of tensors";
+    EXPECT_EQ(files.at("tokenizer.json"), "words");
+    EXPECT_EQ(files.at("config.json"), "[]");
+    expect_whole_model(folder / "saved");
+  });
+}
+
 TEST(HFSaveTest, APlanThatKeepsShardsIsRefused) {
   on_every_rank([](ProcessGroup& group) {
     const GroupFolder folder(group);

@@ -128,7 +128,7 @@ class Saving {
                               std::nullopt,
                               manifest ? std::optional(format_manifest(*manifest)) : std::nullopt};
     folder.write_beside_tensors();
-    folder.refuse_if_unreadable(plan_.options().run.threads);
+    refuse_if_unreadable(memory_->calls(), work, plan_.options().run.threads);
   }
 
   ProcessGroup& group_;

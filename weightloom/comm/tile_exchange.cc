@@ -17,20 +17,26 @@ constexpr int kTag = 0;
 // More does not make a batch faster: messages that fit the processor's cache are moved there, and
 // the next batch finds their memory mapped.
 constexpr int64_t kBatchBytes = int64_t{16} << 20;
+
 /// Memory for a tile, which lies in its pages as in those of the file.
 std::span<std::byte> memory_for(const Tile& tile, WorkBuffer& buffer) {
   const size_t phase = WorkBuffer::phase_of(tile.parts.front().begin_bytes);
   return buffer.take(phase + static_cast<size_t>(tile.size_bytes)).subspan(phase);
 }
 
-/// The region with its target side packed: in order, without gaps, from `at` on.
+/// Strides of one side of the axes: in order, without gaps.
+void pack_axes(AxisList& axes, int64_t Axis::* side, int64_t element_bytes) {
+  int64_t stride = element_bytes;
+  for (size_t i = axes.size(); i-- > 0;) {
+    axes[i].*side = stride;
+    stride *= axes[i].extent;
+  }
+}
+
+/// The region with its target side packed from `at` on.
 Region packed(const TileRegion& part, int64_t at) {
   Region result = part.region;
-  int64_t stride = part.type.target_bytes();
-  for (size_t i = result.axes.size(); i-- > 0;) {
-    result.axes[i].target_stride = stride;
-    stride *= result.axes[i].extent;
-  }
+  pack_axes(result.axes, &Axis::target_stride, part.type.target_bytes());
   result.target_offset = at;
   return normalized(std::move(result));
 }
@@ -38,11 +44,7 @@ Region packed(const TileRegion& part, int64_t at) {
 /// The way back: from the packed bytes into the tile.
 Region unpacked(const TileRegion& part, int64_t at) {
   Region result = part.region;
-  int64_t stride = part.type.target_bytes();
-  for (size_t i = result.axes.size(); i-- > 0;) {
-    result.axes[i].source_stride = stride;
-    stride *= result.axes[i].extent;
-  }
+  pack_axes(result.axes, &Axis::source_stride, part.type.target_bytes());
   result.source_offset = at;
   if (part.type.casts()) result.axes.push_back({part.type.target_bytes(), 1, 1});
   return normalized(std::move(result));

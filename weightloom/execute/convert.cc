@@ -274,7 +274,7 @@ class Converter {
     if (conversion_.manifest) folder.manifest = format_manifest(*conversion_.manifest);
     if (output_.checksums) folder.checksums = checksums_text();
     folder.write_beside_tensors();
-    folder.refuse_if_unreadable(run_.threads);
+    refuse_if_unreadable(calls_, work_, run_.threads);
     if (auto finding = folder.not_copied()) report_.findings.push_back(*std::move(finding));
   }
 

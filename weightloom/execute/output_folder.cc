@@ -37,6 +37,14 @@ bool adds_to_destination(const OutputFolder& output) {
   return status_of(output.calls, path) && read_whole_file(output.calls, path) == *output.manifest;
 }
 
+/// Links what stands in the destination, but for these and what the layout writes.
+void link_all_but(const Syscalls& calls, const WorkFolder& work, const ShardLayout& layout,
+                  std::set<std::string> skip) {
+  skip.merge(shard_names(layout));
+  if (layout.index()) skip.insert(layout.index()->first);
+  link_tree(calls, work.destination(), work.out(), skip);
+}
+
 std::set<std::string> files_to_replace(const OutputFolder& output) {
   if (adds_to_destination(output)) {
     return {std::string(kManifestName), std::string(kProvenanceName), std::string(kChecksumsName)};
@@ -45,18 +53,15 @@ std::set<std::string> files_to_replace(const OutputFolder& output) {
 }
 
 void keep_files_of_destination(const OutputFolder& output, const std::vector<std::string>& copied) {
-  const WorkFolder& work = output.work;
-  if (!work.destination_exists()) return;
+  if (!output.work.destination_exists()) return;
   std::set<std::string> skip = files_to_replace(output);
   skip.insert(copied.begin(), copied.end());
-  skip.merge(shard_names(output.layout));
-  if (output.layout.index()) skip.insert(output.layout.index()->first);
-  link_tree(output.calls, work.destination(), work.out(), skip);
+  link_all_but(output.calls, output.work, output.layout, std::move(skip));
 }
 
-std::optional<Error> fault_of(const OutputFolder& output, int threads) {
+std::optional<Error> fault_of(const Syscalls& calls, const WorkFolder& work, int threads) {
   try {
-    const Checkpoint made = Checkpoint::open(output.calls, output.work.out(), threads);
+    const Checkpoint made = Checkpoint::open(calls, work.out(), threads);
     return std::nullopt;
   } catch (const Error& error) {
     const bool is_of_files =
@@ -94,8 +99,16 @@ void OutputFolder::write_beside_tensors() const {
   if (layout.index()) write(layout.index()->first, layout.index()->second);
 }
 
-void OutputFolder::refuse_if_unreadable(int threads) const {
-  const std::optional<Error> fault = fault_of(*this, threads);
+void keep_other_files(const Syscalls& calls, const WorkFolder& work, const ShardLayout& layout,
+                      const std::vector<std::string>& written) {
+  if (!work.destination_exists()) return;
+  std::set<std::string> skip = replaced_files(calls, work.destination(), stands_by_itself(layout));
+  skip.insert(written.begin(), written.end());
+  link_all_but(calls, work, layout, std::move(skip));
+}
+
+void refuse_if_unreadable(const Syscalls& calls, const WorkFolder& work, int threads) {
+  const std::optional<Error> fault = fault_of(calls, work, threads);
   if (!fault) return;
   throw Error(
       ErrorCode::checkpoint,

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "weightloom/base/error.h"
 #include "weightloom/base/syscalls.h"
@@ -29,10 +30,16 @@ struct OutputFolder {
   /// there goes first.
   /// Errors: io, no_space.
   void write_beside_tensors() const;
-  /// Errors: checkpoint if the folder would not read back as one.
-  void refuse_if_unreadable(int threads) const;
   /// What of the source stays behind, as a report; nothing if the destination is the source.
   std::optional<Finding> not_copied() const;
 };
+
+/// Keeps what stands in the destination and is none of the checkpoint that is replaced, but for the
+/// files of `layout` and those that are `written` beside them.
+/// Errors: io, no_space.
+void keep_other_files(const Syscalls& calls, const WorkFolder& work, const ShardLayout& layout,
+                      const std::vector<std::string>& written);
+/// Errors: checkpoint if the folder that was built would not read back as one.
+void refuse_if_unreadable(const Syscalls& calls, const WorkFolder& work, int threads);
 
 }  // namespace weightloom
