@@ -1,15 +1,18 @@
-// Plan.held: of whole targets the parts that one rank holds as DTensors. Each tensor tells the mesh
-// that it is on, and its placements; ranks need not agree on anything, nor speak to each other.
+// Plans and DTensors. Plan.held: of whole targets the parts that one rank holds, by what each
+// tensor tells of its mesh and placements. Plan.dtensors: what is to be told of those that a plan
+// makes.
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -20,7 +23,7 @@
 #include "placed.h"
 #include "plan.h"
 #include "weightloom/base/error.h"
-#include "weightloom/sharding/rank_tensors.h"
+#include "weightloom/sharding/held_part.h"
 
 namespace nb = nanobind;
 
@@ -31,86 +34,13 @@ namespace {
 using Given = std::tuple<std::string, Shape, std::vector<std::pair<std::string, int64_t>>,
                          std::vector<int64_t>, std::vector<Placed>>;
 
-/// A tensor that this rank holds a part of, and its place on the tensor's mesh.
-struct Held {
-  RankTensor tensor;
-  Mesh mesh;
-  int64_t rank = 0;
-};
-
-/// Errors: usage if there is no such place.
-int64_t rank_at(const Mesh& mesh, const std::vector<int64_t>& coordinate) {
-  const auto axes = mesh.axes();
-  bool is_there = coordinate.size() == axes.size();
-  for (size_t i = 0; is_there && i < axes.size(); ++i) {
-    is_there = coordinate[i] >= 0 && coordinate[i] < axes[i].size;
-  }
-  if (is_there) return mesh.rank_at(coordinate);
-  throw Error(ErrorCode::usage, fmt::format("there is no place {} on the mesh '{}'",
-                                            to_string(coordinate), to_string(mesh)));
-}
-
-Held held_of(const Given& given, const ProgramTarget& whole) {
+RankTensor tensor_of(const Given& given, const ProgramTarget& whole) {
   const auto& [name, local_shape, axes, coordinate, placements] = given;
-  Held held{
-      .tensor = {
-          .name = name, .dtype = whole.dtype, .shape = whole.shape, .local_shape = local_shape}};
-  for (const auto& [axis, size] : axes) held.tensor.axes.push_back({axis, size});
-  for (const Placed& placed : placements) held.tensor.placements.push_back(placement_of(placed));
-  held.mesh = Mesh::make(held.tensor.axes);
-  held.rank = rank_at(held.mesh, coordinate);
-  return held;
-}
-
-LocalPart part_in(const Held& held, PlacementOrder order) {
-  Sharding sharding;
-  for (CutStep& cut : cuts_of(held.mesh, held.tensor.placements, order)) {
-    sharding.steps.emplace_back(std::move(cut));
-  }
-  return *local_part(sharding, MeshSet(held.mesh), held.tensor.shape, held.rank);
-}
-
-[[noreturn]] void refuse(const Held& held, const std::string& why) {
-  throw Error(ErrorCode::usage,
-              fmt::format("'{}' is {}, but {}", held.tensor.name, to_string(held.tensor), why));
-}
-
-/// Placements do not say which of two orders cut the tensor (sharding/dtensor_placements.h): the
-/// one counts that gives the shape that is held.
-LocalPart part_of(const Held& held) {
-  const LocalPart carved = part_in(held, PlacementOrder::carving);
-  const LocalPart straight = part_in(held, PlacementOrder::left_to_right);
-  const Shape carved_shape = local_shape(carved);
-  const Shape straight_shape = local_shape(straight);
-  const bool is_carved = carved_shape == held.tensor.local_shape;
-  const bool is_straight = straight_shape == held.tensor.local_shape;
-  if (is_carved && is_straight && carved != straight) {
-    refuse(held,
-           "this shape fits other rows where FSDP cut last than as torch reads the placements");
-  }
-  if (is_carved) return carved;
-  if (is_straight) return straight;
-  if (carved_shape == straight_shape) {
-    refuse(held, fmt::format("this rank's part is {}", to_string(carved_shape)));
-  }
-  refuse(held, fmt::format("this rank's part is {} where FSDP cut last, {} as torch reads the "
-                           "placements",
-                           to_string(carved_shape), to_string(straight_shape)));
-}
-
-/// A part as a sharding over one rank: tables of its rows.
-Sharding as_tables(const LocalPart& part, const Shape& whole, const std::string& axis) {
-  Sharding sharding;
-  for (size_t dim = 0; dim < part.size(); ++dim) {
-    if (part[dim] == whole_dim(whole[dim])) continue;
-    std::vector<Interval> rows;
-    for (const Segment& segment : part[dim]) {
-      rows.push_back({segment.begin, segment.begin + segment.size});
-    }
-    sharding.steps.emplace_back(
-        CutStep{axis, static_cast<int>(dim), {.rule = CutRule::table, .table = {rows}}});
-  }
-  return sharding;
+  RankTensor tensor{
+      .name = name, .dtype = whole.dtype, .shape = whole.shape, .local_shape = local_shape};
+  for (const auto& [axis, size] : axes) tensor.axes.push_back({axis, size});
+  for (const Placed& placed : placements) tensor.placements.push_back(placement_of(placed));
+  return tensor;
 }
 
 /// The parts that a rank holds, and what is wrong with others.
@@ -121,9 +51,7 @@ struct HeldParts {
 
   void add(const Given& given, const ProgramTarget& whole) {
     try {
-      const LocalPart part = part_of(held_of(given, whole));
-      const std::string& axis = spread.meshes.first().axes().front().name;
-      spread.shardings.push_back(as_tables(part, whole.shape, axis));
+      spread.shardings.push_back(held_part(tensor_of(given, whole), std::get<3>(given)));
       keep.back() = true;
     } catch (const Error& error) {
       findings.push_back({Severity::error, "part_mismatch", whole.name, "", error.what()});
@@ -149,6 +77,31 @@ std::pair<PlanPtr, std::vector<Finding>> held(const Plan& plan, const std::vecto
   return {plan.of_rank(std::move(kept), 0), std::move(parts.findings)};
 }
 
+// Name, mesh, whole shape, placements.
+using Told = std::tuple<std::string, std::string, Shape, std::optional<std::vector<Placed>>>;
+
+/// Of the whole targets that this rank has a part of.
+std::vector<Told> dtensors(const Plan& plan) {
+  plan.refuse_unless_loadable();
+  std::set<std::string_view> made;
+  for (const ProgramTarget& target : plan.program().targets()) made.insert(target.name);
+  const auto wholes = plan.whole().program.targets();
+  const Spread& spread = plan.whole().spread.value();
+  std::vector<Told> told;
+  for (size_t i = 0; i < wholes.size(); ++i) {
+    if (!made.contains(wholes[i].name)) continue;
+    const Sharding& sharding = spread.shardings[i];
+    const Mesh& mesh = *spread.meshes.find(sharding.mesh);
+    std::optional<std::vector<Placed>> placed;
+    if (const auto placements = placements_of(mesh, sharding, wholes[i].shape)) {
+      placed.emplace();
+      for (const DTensorPlacement& placement : *placements) placed->push_back(placed_as(placement));
+    }
+    told.emplace_back(wholes[i].name, sharding.mesh, wholes[i].shape, std::move(placed));
+  }
+  return told;
+}
+
 }  // namespace
 
 void bind_held_parts(nb::module_&) {
@@ -157,6 +110,10 @@ void bind_held_parts(nb::module_&) {
            "This plan for the parts of its targets that a rank holds, and findings on tensors that "
            "are left out. Of each tensor (name, local shape, [(axis, size)] of its mesh, where the "
            "rank stands along them, [(kind, dim, split factor)]); no axes: held whole.");
+  plan.def(
+      "dtensors", &dtensors,
+      "Of each target of a rank's plan (name, name of its mesh, whole shape, [(kind, dim, split "
+      "factor)] along the mesh's axes); None where no placements of torch say how it lies.");
 }
 
 }  // namespace weightloom::python

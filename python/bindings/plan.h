@@ -71,11 +71,10 @@ class Plan {
 
  private:
   explicit Plan(SourcePtr source);
+  void set(Conversion whole);
 
   SourcePtr source_;
   std::shared_ptr<MemoryFiles> texts_;
-  void set(Conversion whole);
-
   std::shared_ptr<const Conversion> whole_;
   std::shared_ptr<const Conversion> made_;  // the same without a rank
   std::optional<int64_t> rank_;

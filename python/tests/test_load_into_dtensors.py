@@ -6,13 +6,12 @@ of loading_ranks.py run in four processes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
+from conftest import Become
 from rank_processes import RANKS, run_ranks
 from safetensors.torch import save_file
 from torch import nn
@@ -25,7 +24,6 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 from torch.distributed.tensor.placement_types import _StridedShard
-from torch.testing._internal.distributed.fake_pg import FakeStore
 from transformers_cases import quiet, tiny_model
 
 import weightloom
@@ -66,23 +64,6 @@ def test_fused_experts_come_from_a_hubs_keys(told: Any) -> None:
 
 def test_a_pipelines_stage_on_a_mesh_of_its_own(told: Any) -> None:
     assert told["stage"] == [{"clean": True, "filled": True}] * RANKS
-
-
-Become = Callable[[int, int], None]
-
-
-@pytest.fixture
-def become() -> Iterator[Become]:
-    """Makes this process a rank of a world without others."""
-
-    def become(rank: int, world: int) -> None:
-        if dist.is_initialized():
-            dist.destroy_process_group()
-        dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world)
-
-    yield become
-    if dist.is_initialized():
-        dist.destroy_process_group()
 
 
 def cut(whole: torch.Tensor, dim: int, parts: int, part: int) -> torch.Tensor:

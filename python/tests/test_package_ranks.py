@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
+from conftest import Become
 from safetensors_by_hand import Tensor, f32, write_file
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor
-from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import weightloom as wl
 import weightloom.torch as wl_torch
@@ -215,20 +213,6 @@ def test_replicas_that_differ_are_not_loaded(mixtral: Path, tmp_path: Path) -> N
     assert_equal(wl.load(parts, trust_replicas=True), runtime_arrays())
 
 
-@pytest.fixture
-def ranks() -> Iterator[Any]:
-    """Makes this process a rank of a world without others: nothing here communicates."""
-
-    def become(rank: int, world: int) -> None:
-        if dist.is_initialized():
-            dist.destroy_process_group()
-        dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world)
-
-    yield become
-    if dist.is_initialized():
-        dist.destroy_process_group()
-
-
 @pytest.mark.parametrize(
     ("steps", "placements"),
     [
@@ -239,12 +223,12 @@ def ranks() -> Iterator[Any]:
     ],
 )
 def test_dtensors_are_placed_as_the_cuts_say(
-    mixtral: Path, ranks: Any, steps: list[tuple[str, int]], placements: str
+    mixtral: Path, become: Become, steps: list[tuple[str, int]], placements: str
 ) -> None:
     whole = runtime_arrays()
     rules = {"*experts*": [{"axis": a, "shard": d} for a, d in steps], "*": []}
     for rank in range(4):
-        ranks(rank, 4)
+        become(rank, 4)
         mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("fsdp", "tp"))
         loaded = wl_torch.load_dtensors(mixtral, mesh, placements=rules)
         place = dict(zip(("fsdp", "tp"), divmod(rank, 2), strict=True))
@@ -262,9 +246,9 @@ def test_dtensors_are_placed_as_the_cuts_say(
             assert loaded[DOWN].placements[0].split_factor == 2
 
 
-def test_what_torch_cannot_say_is_named_or_local(mixtral: Path, ranks: Any) -> None:
+def test_what_torch_cannot_say_is_named_or_local(mixtral: Path, become: Become) -> None:
     rules = {GATE_UP: [{"axis": "tp", "shard": 1, "groups": [INTER, INTER]}], "*": []}
-    ranks(1, 2)
+    become(1, 2)
     mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
     with pytest.raises(wl.UsageError, match=GATE_UP):
         wl_torch.load_dtensors(mixtral, mesh, placements=rules)
@@ -274,20 +258,33 @@ def test_what_torch_cannot_say_is_named_or_local(mixtral: Path, ranks: Any) -> N
     assert isinstance(loaded[DOWN], DTensor)
 
 
-def test_uneven_cuts_of_cuts_are_not_torchs(mixtral: Path, ranks: Any) -> None:
+def test_uneven_cuts_of_cuts_are_not_torchs(mixtral: Path, become: Become) -> None:
     """6 rows by tp=2, then fsdp=2: 2, 1, 2, 1; torch would compute others."""
     rules = {
         DOWN: [{"axis": "tp", "shard": 1}, {"axis": "fsdp", "shard": 1}],
         "*": [],
     }
-    ranks(0, 4)
+    become(0, 4)
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("fsdp", "tp"))
     with pytest.raises(wl.UsageError, match=DOWN):
         wl_torch.load_dtensors(mixtral, mesh, placements=rules)
 
 
-def test_a_mesh_of_other_ranks_is_refused(mixtral: Path, ranks: Any) -> None:
-    ranks(0, 4)
+def test_fsdp_of_what_is_cut_in_stripes_is_not_torchs(mixtral: Path, become: Become) -> None:
+    """torch would read (_StridedShard, _StridedShard) as other rows than gate and up, each cut."""
+    striped = {"axis": "tp", "strided_shard": {"dim": 1, "split_factor": 2}}
+    rules = {GATE_UP: [striped, {"axis": "fsdp", "shard": 1}], "*": []}
+    become(0, 4)
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("fsdp", "tp"))
+    with pytest.raises(wl.UsageError, match=GATE_UP):
+        wl_torch.load_dtensors(mixtral, mesh, placements=rules)
+    rules[GATE_UP] = [striped, {"axis": "fsdp", "shard": 0}]
+    placed = wl_torch.load_dtensors(mixtral, mesh, placements=rules)[GATE_UP].placements
+    assert [type(each).__name__ for each in placed] == ["Shard", "_StridedShard"]
+
+
+def test_a_mesh_of_other_ranks_is_refused(mixtral: Path, become: Become) -> None:
+    become(0, 4)
     mesh = DeviceMesh("cpu", [[2, 3], [0, 1]], mesh_dim_names=("fsdp", "tp"))
     with pytest.raises(wl.UsageError, match="row by row"):
         wl.load(mixtral, mesh=mesh)

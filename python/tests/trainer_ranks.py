@@ -9,7 +9,6 @@ FOLDER/SCENARIO.RANK.json when it is over.
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
@@ -29,7 +28,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 import weightloom
 from weightloom import _core
 from weightloom._torch_group import TorchTransport
-from weightloom.torch import Saver, load_dtensors, save_hub, save_sharded
+from weightloom.torch import Saver, save_hub, save_sharded
 
 Told = dict[str, Any]
 Scenarios = Mapping[str, Callable[[Path], Told]]
@@ -227,56 +226,6 @@ def sharded(folder: Path) -> Told:
         )
         told["manifest"] = json.loads((folder / "parts/layout.json").read_text())["mesh"]
     return told
-
-
-# Layouts of a Mixtral over four ranks: mesh, and what spreads tensors over it.
-LAYOUTS: dict[str, tuple[tuple[str, ...], tuple[int, ...], Told]] = {
-    "fsdp": (("fsdp",), (4,), {}),
-    "ep_fsdp": (("ep", "fsdp"), (2, 2), {"tp_plan": "auto"}),
-    "tp": (
-        ("dp", "tp"),
-        (2, 2),
-        {
-            "placements": {
-                "*.gate_up_proj": [{"axis": "tp", "strided_shard": {"dim": 1, "split_factor": 2}}],
-                "*.down_proj": [{"axis": "tp", "shard": 2}],
-                "*": [],
-            }
-        },
-    ),
-}
-
-
-def round_trips(folder: Path) -> Told:
-    """From the hub to one layout, from there to another, and back."""
-    import tiny_models
-
-    if dist.get_rank() == 0:
-        tiny_models.make_tiny("mixtral", torch.bfloat16, seed=6).save_pretrained(folder / "hub")
-    dist.barrier()
-    hub = (folder / "hub/model.safetensors").read_bytes()
-    different = []
-    for a, b in itertools.permutations(LAYOUTS, 2):
-        config = folder / "hub"
-        held = load_spread(folder / "hub", a)
-        first, second = folder / f"{a}-{b}", folder / f"{a}-{b}-back"
-        save_sharded(held, folder / f"{a}-{b}-{a}", config=config)
-        if dist.get_rank() == 0:
-            axes, sizes, spread = LAYOUTS[b]
-            weightloom.convert(
-                folder / f"{a}-{b}-{a}", first, mesh=dict(zip(axes, sizes, strict=True)), **spread
-            )
-        dist.barrier()
-        save_hub(load_spread(first, b), second, config=config)
-        if (second / "model.safetensors").read_bytes() != hub:
-            different.append(f"{a} to {b}")
-    return {"different": different}
-
-
-def load_spread(path: Path, layout: str) -> dict[str, torch.Tensor]:
-    """This rank's part as DTensors."""
-    axes, sizes, spread = LAYOUTS[layout]
-    return load_dtensors(path, init_device_mesh("cpu", sizes, mesh_dim_names=axes), **spread)
 
 
 def some_ranks(folder: Path) -> Told:
@@ -477,7 +426,6 @@ SCENARIOS = {
         distributed,
         mixtral,
         sharded,
-        round_trips,
         some_ranks,
         asynchronous,
         too_small_a_budget,

@@ -472,6 +472,11 @@ class Plan:
         This plan for the parts of its targets that a rank holds, and findings on tensors that are left out. Of each tensor (name, local shape, [(axis, size)] of its mesh, where the rank stands along them, [(kind, dim, split factor)]); no axes: held whole.
         """
 
+    def dtensors(self) -> list[tuple[str, str, list[int], list[tuple[str, int, int]] | None]]:
+        """
+        Of each target of a rank's plan (name, name of its mesh, whole shape, [(kind, dim, split factor)] along the mesh's axes); None where no placements of torch say how it lies.
+        """
+
 class Stream:
     """
     Names and tensors, each as soon as it is complete. Closing it, or leaving its `with` block, stops the run.

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -76,7 +77,63 @@ std::vector<CutStep> left_to_right(const Mesh& mesh, std::span<const DTensorPlac
   return cuts;
 }
 
+/// A cut that torch has placements for, and the place of its axis in the mesh.
+struct TorchCut {
+  size_t axis = 0;
+  int64_t parts = 1;
+  int dim = 0;
+  int64_t stripes = 1;
+};
+
+std::optional<TorchCut> torch_cut(const Mesh& mesh, const ShardingStep& step) {
+  const auto* cut = std::get_if<CutStep>(&step);
+  if (cut == nullptr || cut->copies != 1) return std::nullopt;
+  if (cut->cut != Cut{.stripes = cut->cut.stripes}) return std::nullopt;
+  const size_t axis = mesh.find(cut->axis).value();
+  return TorchCut{axis, mesh.axes()[axis].size, cut->dim, cut->cut.stripes};
+}
+
+/// In how many pieces the dim was by then, of those that the mesh names only later.
+int64_t pieces_before(std::span<const TorchCut> cuts, const TorchCut& cut) {
+  int64_t pieces = cut.stripes;
+  for (const TorchCut& other : cuts) {
+    if (other.axis == cut.axis) break;
+    if (other.dim == cut.dim && other.axis > cut.axis) pieces *= other.parts;
+  }
+  return pieces;
+}
+
+/// True if torch computes of the placement what the cut made.
+bool is_torchs(std::span<const TorchCut> cuts, const TorchCut& cut, const Shape& shape) {
+  int64_t parts = 1;
+  for (const TorchCut& other : cuts) {
+    if (other.dim != cut.dim) continue;
+    if (other.axis != cut.axis && (cut.stripes > 1 || other.stripes > 1)) return false;
+    parts *= other.parts;
+  }
+  const bool is_cut_of_cuts = pieces_before(cuts, cut) > cut.stripes;
+  return !is_cut_of_cuts || shape[static_cast<size_t>(cut.dim)] % parts == 0;
+}
+
 }  // namespace
+
+std::optional<std::vector<DTensorPlacement>> placements_of(const Mesh& mesh,
+                                                           const Sharding& sharding,
+                                                           const Shape& shape) {
+  std::vector<TorchCut> cuts;
+  for (const ShardingStep& step : sharding.steps) {
+    const auto cut = torch_cut(mesh, step);
+    if (!cut) return std::nullopt;
+    cuts.push_back(*cut);
+  }
+  std::vector<DTensorPlacement> placements(mesh.axes().size());
+  for (const TorchCut& cut : cuts) {
+    if (!is_torchs(cuts, cut, shape)) return std::nullopt;
+    const int64_t pieces = pieces_before(cuts, cut);
+    placements[cut.axis] = {pieces == 1 ? Kind::shard : Kind::strided_shard, cut.dim, pieces};
+  }
+  return placements;
+}
 
 std::vector<CutStep> cuts_of(const Mesh& mesh, std::span<const DTensorPlacement> placements,
                              PlacementOrder order) {

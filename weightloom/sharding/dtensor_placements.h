@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -53,6 +54,15 @@ enum class PlacementOrder { carving, left_to_right };
 /// Errors: usage if there are not as many placements as axes, or a split_factor is below 1.
 std::vector<CutStep> cuts_of(const Mesh& mesh, std::span<const DTensorPlacement> placements,
                              PlacementOrder order = PlacementOrder::carving);
+
+/// The way back: placements with which torch says what a sharding of a tensor of `shape` over this
+/// mesh cuts, one per axis. Nothing where it has none: other rules than chunk, unequal groups,
+/// copies, pads, stages; stripes of a dim that is cut otherwise too; pieces that are cut again and
+/// do not divide the dim.
+/// Law: cuts_of(mesh, *placements_of(mesh, s, shape), left_to_right) gives each rank what s gives.
+std::optional<std::vector<DTensorPlacement>> placements_of(const Mesh& mesh,
+                                                           const Sharding& sharding,
+                                                           const Shape& shape);
 
 /// A tensor's layout as the program has it by now, and the keys that it stands for.
 struct CurrentLayout {

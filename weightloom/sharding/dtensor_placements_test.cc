@@ -210,5 +210,65 @@ TEST(CheckTensorTest, ATensorThatDisagreesIsRefusedWithBoth) {
               HasSubstr("'w' is BF16, but F32 is needed"));
 }
 
+Sharding sharding_of(const std::vector<CutStep>& cuts) {
+  Sharding sharding;
+  for (const CutStep& cut : cuts) sharding.steps.emplace_back(cut);
+  return sharding;
+}
+
+TEST(DTensorPlacementsTest, TheWayBackNamesCutsInTorchsWords) {
+  const Mesh mesh = Mesh::parse("fsdp=2,tp=2");
+  const CutStep fsdp{"fsdp", 0};
+  const CutStep tp{"tp", 0};
+  const CutStep packed{"tp", 0, {.stripes = 2}};
+  const DTensorPlacement rows{Kind::shard, 0, 1};
+  const DTensorPlacement strided{Kind::strided_shard, 0, 2};
+  EXPECT_THAT(placements_of(mesh, sharding_of({fsdp}), {8}).value(),
+              ElementsAre(rows, DTensorPlacement()));
+  EXPECT_THAT(placements_of(mesh, sharding_of({fsdp, tp}), {7}).value(), ElementsAre(rows, rows));
+  EXPECT_THAT(placements_of(mesh, sharding_of({tp, fsdp}), {8}).value(),
+              ElementsAre(strided, rows));
+  EXPECT_THAT(placements_of(mesh, sharding_of({packed}), {8}).value(),
+              ElementsAre(DTensorPlacement(), strided));
+  EXPECT_TRUE(placements_of(mesh, sharding_of({packed}), {7}));
+  EXPECT_FALSE(placements_of(mesh, sharding_of({tp, fsdp}), {7})) << "torch computes other rows";
+  EXPECT_FALSE(placements_of(mesh, sharding_of({packed, fsdp}), {16})) << "and here";
+  EXPECT_FALSE(placements_of(mesh, sharding_of({{"tp", 0, {.rule = CutRule::even}}}), {8}));
+  EXPECT_FALSE(placements_of(mesh, sharding_of({{"tp", 0, {}, 2}}), {8}));
+  EXPECT_FALSE(placements_of(mesh, {.steps = {PadStep{0, 4}}}, {8}));
+}
+
+/// Cuts of a tensor of two dims along some axes of a mesh of three, in any order.
+std::vector<CutStep> random_stripes(std::mt19937_64& random) {
+  std::vector<std::string> axes = {"a", "b", "c"};
+  std::ranges::shuffle(axes, random);
+  axes.resize(random() % 4);
+  std::vector<CutStep> cuts;
+  for (const std::string& axis : axes) {
+    const int64_t stripes = random() % 4 == 0 ? 2 + static_cast<int64_t>(random() % 2) : 1;
+    cuts.push_back({axis, static_cast<int>(random() % 2), {.stripes = stripes}});
+  }
+  return cuts;
+}
+
+TEST(DTensorPlacementsTest, WhatTorchReadsOfTheWayBackIsWhatWasCut) {
+  std::mt19937_64 random(7);
+  const MeshSet meshes = MeshSet::parse("a=2,b=3,c=2");
+  int said = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const Sharding sharding = sharding_of(random_stripes(random));
+    const Shape shape = {static_cast<int64_t>(random() % 40), 24};
+    const auto placements = placements_of(meshes.first(), sharding, shape);
+    if (!placements) continue;
+    ++said;
+    const Sharding read =
+        sharding_of(cuts_of(meshes.first(), *placements, PlacementOrder::left_to_right));
+    for (int64_t rank = 0; rank < meshes.size(); ++rank) {
+      EXPECT_EQ(local_part(read, meshes, shape, rank), local_part(sharding, meshes, shape, rank));
+    }
+  }
+  EXPECT_GT(said, 1000);
+}
+
 }  // namespace
 }  // namespace weightloom::testing
