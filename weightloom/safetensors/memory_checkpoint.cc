@@ -53,7 +53,7 @@ MemoryCheckpoint MemoryCheckpoint::make(const std::vector<MemoryTensor>& tensors
   const std::string folder(kMemoryFolder);
   std::vector<std::span<const std::byte>> parts{files->keep(header.bytes())};
   for (const HeaderTensor& tensor : header.tensors()) parts.push_back(by_name.at(tensor.name));
-  files->add(join_path(folder, "model.safetensors"), std::move(parts));
+  files->add(join_path(folder, "model.safetensors"), parts);
   for (auto& [name, text] : texts) files->add_text(join_path(folder, name), std::move(text));
   Checkpoint checkpoint = Checkpoint::open(files->calls(), folder);
   return {std::move(files), std::move(checkpoint)};
