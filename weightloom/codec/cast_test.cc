@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -14,6 +13,7 @@
 
 #include "weightloom/codec/cast_reference.h"
 #include "weightloom/codec/cast_testing.h"
+#include "weightloom/codec/targets_testing.h"
 #include "weightloom/layout/layout_testing.h"
 
 namespace weightloom {
@@ -21,22 +21,8 @@ namespace {
 
 using testing::kCastable;
 using testing::kCastTypes;
+using testing::with_each_target;
 using Bytes = std::vector<std::byte>;
-
-/// Runs `check` with each of the instruction sets that this processor has.
-template <typename Check>
-void with_each_target(Check check) {
-  std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
-  targets.push_back(HWY_STATIC_TARGET);
-  for (int64_t target : targets) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().DeInit();
-    check();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().DeInit();
-}
 
 void expect_as_reference(DType from, DType to, const std::vector<uint64_t>& patterns) {
   const Bytes in = testing::packed(from, patterns);
