@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "weightloom/execute/checksums.h"
-#include "weightloom/execute/config_dtype_internal.h"
+#include "weightloom/execute/config_edit_internal.h"
 #include "weightloom/execute/output_folder_internal.h"
 #include "weightloom/execute/side_files_internal.h"
 #include "weightloom/safetensors/rank_files.h"

@@ -1,11 +1,11 @@
 #include <gtest/gtest.h>
 
-#include "weightloom/execute/config_dtype_internal.h"
+#include "weightloom/execute/config_edit_internal.h"
 
 namespace weightloom {
 namespace {
 
-TEST(ConfigDTypeTest, TheDtypeChangesAndEverythingElseStaysByteForByte) {
+TEST(ConfigEditTest, TheDtypeChangesAndEverythingElseStaysByteForByte) {
   EXPECT_EQ(config_with_dtype("{\n  \"b\": NaN,\t\"torch_dtype\": \"bfloat16\",\n\"a\" : "
                               "[-Infinity, \"dtype\", \"float32\"]}\n",
                               DType::F32),
@@ -13,7 +13,7 @@ TEST(ConfigDTypeTest, TheDtypeChangesAndEverythingElseStaysByteForByte) {
             "[-Infinity, \"dtype\", \"float32\"]}\n");
 }
 
-TEST(ConfigDTypeTest, SubConfigsChangeTooButNotThoseOfQuantization) {
+TEST(ConfigEditTest, SubConfigsChangeTooButNotThoseOfQuantization) {
   EXPECT_EQ(config_with_dtype(R"({"text_config": {"x": {}, "dtype": "float32"}, "l": [{"dtype": )"
                               R"("half"}], "quantization_config": {"dtype": "float16", "s": )"
                               R"({"dtype": "float16"}}, "dtype": "float64"})",
@@ -23,12 +23,12 @@ TEST(ConfigDTypeTest, SubConfigsChangeTooButNotThoseOfQuantization) {
             R"({"dtype": "float16"}}, "dtype": "bfloat16"})");
 }
 
-TEST(ConfigDTypeTest, TorchPrefixesStay) {
+TEST(ConfigEditTest, TorchPrefixesStay) {
   EXPECT_EQ(config_with_dtype(R"({"dtype": "torch.float32"})", DType::F16),
             R"({"dtype": "torch.float16"})");
 }
 
-TEST(ConfigDTypeTest, WhatNamesNoCastableTypeStays) {
+TEST(ConfigEditTest, WhatNamesNoCastableTypeStays) {
   for (const std::string text : {R"({"dtype": "auto"})", R"({"dtype": null, "x": "float32"})",
                                  R"({"dtype": "float8_e4m3fn"})", R"({"dtype": {"x": "float32"}})",
                                  R"({"dtype": ["float32"]})", R"({"my_dtype": "float32"})",

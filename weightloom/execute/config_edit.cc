@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "weightloom/base/file.h"
-#include "weightloom/execute/config_dtype_internal.h"
+#include "weightloom/execute/config_edit_internal.h"
 
 namespace weightloom {
 namespace {
