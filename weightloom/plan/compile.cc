@@ -147,12 +147,13 @@ class Compiler {
   }
 
   /// Of a source of the program: a part, where sources are stored in parts.
-  DType source_dtype(SourceId source) const {
+  DType source_dtype(SourceId source) const { return source_at(source).dtype; }
+
+  const ProgramSource& source_at(SourceId source) const {
     const auto place = static_cast<size_t>(source);
-    if (!storage_) return sources_[place].dtype;
+    if (!storage_) return sources_[place];
     const size_t parts = storage_->parts.size();
-    return place < parts ? storage_->parts[place].dtype
-                         : sources_[first_computed_ + place - parts].dtype;
+    return place < parts ? storage_->parts[place] : sources_[first_computed_ + place - parts];
   }
 
   /// With computed sources as wholes of their own, behind the parts.
@@ -189,10 +190,18 @@ class Compiler {
     result.size_bytes = *size;
     result.regions = std::move(lowered.regions);
     result.disjoint_hulls = hulls_are_disjoint(result.regions);
+    result.family = family_of(result.regions);
     result.has_casts = std::ranges::any_of(result.regions, [&](const Region& region) {
       return !region.is_pad() && source_dtype(region.source) != result.dtype;
     });
     return result;
+  }
+
+  /// All results of an encoder are made together.
+  int32_t family_of(const std::vector<Region>& regions) const {
+    if (nodes_.empty() || regions.empty() || regions.front().is_pad()) return -1;
+    const int32_t node = source_at(regions.front().source).node;
+    return node >= 0 && nodes_[static_cast<size_t>(node)].encodes ? node : -1;
   }
 
   void check_source(size_t i) {
