@@ -27,9 +27,11 @@ enum class BlockFormat {
   fp8,     ///< F8_E4M3 or F8_E5M2 codes × scale
   e2m1,    ///< pairs of 4-bit floats in U8, low nibble first, × scale, × or ÷ a global scale
   packed,  ///< unsigned fields in I32 along the columns, low first: (q − 2^(bits−1) − zero) × scale
-  gptq,    ///< unsigned fields in I32 along the rows, low first: (q − zero − zero_bias) × scale
-  awq,     ///< unsigned 4-bit fields in I32 along the columns, order 0 2 4 6 1 3 5 7: (q − zero) × scale
-  int8,    ///< I8 codes × scale × factor
+  gptq,    ///< unsigned fields in I32 along the rows, low first: (q − zero) × scale, where zero is
+           ///< (field + zero_bias) mod 2^bits
+  awq,     ///< unsigned 4-bit fields in I32 along the columns, order 0 2 4 6 1 3 5 7: (q − zero) ×
+           ///< scale
+  int8,    ///< I8 codes: (q − zero) × scale × factor
   table4,  ///< pairs of indexes in U8, high nibble first, into a table of 16: table[q] × scale
   table8,  ///< indexes in U8 into a table of 256: table[q] × scale + offset
   q4_0,    ///< GGUF blocks of 32: F16 scale, nibbles
@@ -52,17 +54,19 @@ enum class GlobalScale { none, multiplies, divides };
 struct BlockCodec {
   BlockFormat format = BlockFormat::fp8;
   DType code_dtype = DType::F8_E4M3;  ///< of the codes as they are stored
-  DType scale_dtype = DType::F32;  ///< F32, F16, BF16, F8_E4M3, or F8_E8M0, which U8 also means
-  int64_t block_rows = 1;   ///< rows that share a scale; kEntireDim: all
-  int64_t block_cols = 1;   ///< columns that share a scale; kEntireDim: all
-  int bits = 8;             ///< of a field, of the packed integers: 4 or 8
+  DType scale_dtype = DType::F32;     ///< F32, F16, BF16, F8_E4M3, or F8_E8M0, which U8 also means
+  int64_t block_rows = 1;             ///< rows that share a scale; kEntireDim: all
+  int64_t block_cols = 1;             ///< columns that share a scale; kEntireDim: all
+  int bits = 8;                       ///< of a field, of the packed integers: 4 or 8
   GlobalScale global_scale = GlobalScale::none;
   bool zero_points = false;  ///< zero points stand beside scales; without them zero is 0
   /// Row r of values takes its group of scales from an operand of row indexes (gptq, act-order).
   bool group_index = false;
-  int zero_bias = 0;        ///< gptq: 1 where zero points are stored less one, as its first version does
-  float factor = 1;         ///< int8
-  float offset = 0;         ///< table8
+  /// How many groups there are, if there is a group_index; an index outside gives NaN.
+  int64_t groups = 0;
+  int zero_bias = 0;  ///< gptq: 1 where zero points are stored less one, as its first version does
+  float factor = 1;   ///< int8
+  float offset = 0;   ///< table8
 
   friend bool operator==(const BlockCodec&, const BlockCodec&) = default;
 };
@@ -136,14 +140,17 @@ struct ValueRows {
 };
 
 /// Decodes a box, and gives how many of the values are infinite or NaN.
-/// Law: each value is computed in F32 as the format says, and rounded once to out.dtype, as cast()
-///      does. All vector widths, and decode_reference, give the same bits.
+/// Law: each value is computed in F32, one rounding to nearest even an operation, in the order that
+///      the format says, and then rounded to out.dtype as cast() does, whatever the processor's
+///      flags say. What is not a number becomes the quiet NaN without sign or payload. All vector
+///      widths, and decode_reference, give the same bits. block_codec_reference.h tells formats.
 /// Precondition: box begins and ends as decode_granule says; operands are those of operands_of, in
 /// order, each at its operand_box; out does not overlap them.
 int64_t decode(const BlockCodec& codec, const ValueBox& box, std::span<const OperandView> operands,
                const ValueRows& out) noexcept;
 
-/// True for formats that values can be brought into: fp8 and e2m1 without a global scale.
+/// True for formats that values can be brought into: fp8 with scales in F32, F8_E8M0 or U8, and
+/// e2m1 with scales in F8_E8M0 or U8, without a global scale.
 bool can_encode(const BlockCodec& codec) noexcept;
 
 /// Values in F32, to be encoded.
@@ -153,8 +160,14 @@ struct InputRows {
 };
 
 /// Encodes a box of F32 values into its operands (codes, scales), and gives how many of the values
-/// are infinite or NaN, which no block of finite scale can hold.
-/// Law: decode(encode(x)) encoded again gives the same codes and scales, for finite values.
+/// are infinite or NaN. Those have no part in a block's maximum: an infinity becomes the largest
+/// code, a NaN the code of NaN, or where codes have none, as in e2m1, the scale NaN.
+/// Law: decode(encode(x)) encoded again gives
+///        e2m1: the same codes and scales, if x is finite;
+///        fp8, scales in F32: the same, if x is of BF16 and is decoded to it. Otherwise the scale
+///        may move by its last bit (decoded to F32), or codes of the least values (to F16);
+///        fp8, scales that are powers of two: the same values; the same codes and scales from the
+///        second time on. A maximum that rounds down to half of the largest code halves the scale.
 /// Precondition: can_encode; box as encode_granule says; operands as decode's.
 int64_t encode(const BlockCodec& codec, const ValueBox& box, const InputRows& values,
                std::span<const OperandSpan> operands) noexcept;

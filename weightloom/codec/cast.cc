@@ -22,15 +22,17 @@ namespace hn = hwy::HWY_NAMESPACE;
 static_assert(std::endian::native == std::endian::little, "elements are read as they are stored");
 
 /// A format as a type, with the unsigned integer that holds its patterns.
-template <typename WordType, int kExponentBits, int kMantissaBits>
+template <typename WordType, int kExponentBits, int kMantissaBits, bool kHasInfinity = true>
 struct Format {
   using Word = WordType;
-  static constexpr FloatFormat value{kExponentBits, kMantissaBits};
+  static constexpr FloatFormat value{kExponentBits, kMantissaBits, kHasInfinity};
 };
 using F64 = Format<uint64_t, 11, 52>;
 using F32 = Format<uint32_t, 8, 23>;
 using F16 = Format<uint16_t, 5, 10>;
 using BF16 = Format<uint16_t, 8, 7>;
+using E5M2 = Format<uint8_t, 5, 2>;
+using E4M3 = Format<uint8_t, 4, 3, false>;
 
 /// Patterns are computed with in lanes of 32 or 64 bits: those of F32 or F64.
 template <typename From, typename To>
@@ -72,8 +74,8 @@ HWY_INLINE V widened(D d, V magnitude) {
     const V one = constant(d, kRebias + (uint64_t{1} << kWide.mantissa_bits));
     const V subnormal = float_difference(d, hn::Add(shifted, one), one);
     const V normal = hn::Add(shifted, constant(d, kRebias));
-    const V special =
-        hn::Add(shifted, constant(d, kWide.infinity() - (kFrom.infinity() << kShift)));
+    constexpr uint64_t kSpecial = kWide.infinity() + (kFrom.has_infinity ? 0 : kWide.quiet_bit());
+    const V special = hn::Add(shifted, constant(d, kSpecial - (kFrom.infinity() << kShift)));
     const auto is_finite = hn::Lt(magnitude, constant(d, kFrom.infinity()));
     const auto is_subnormal = hn::Lt(magnitude, constant(d, uint64_t{1} << kFrom.mantissa_bits));
     return hn::IfThenElse(is_subnormal, subnormal, hn::IfThenElse(is_finite, normal, special));
@@ -106,7 +108,8 @@ HWY_INLINE V narrowed(D d, V magnitude) {
     result = hn::IfThenElse(hn::Lt(magnitude, constant(d, kNormal)), subnormal, result);
   }
   const V payload = hn::And(kept, constant(d, (uint64_t{1} << kTo.mantissa_bits) - 1));
-  const V nan = hn::Or(payload, constant(d, kTo.infinity() | kTo.quiet_bit()));
+  constexpr uint64_t kNaN = kTo.bits() == 8 ? kTo.sign_bit() - 1 : kTo.infinity() | kTo.quiet_bit();
+  const V nan = hn::Or(payload, constant(d, kNaN));
   return hn::IfThenElse(hn::Gt(magnitude, constant(d, kWide.infinity())), nan, result);
 }
 
@@ -123,7 +126,8 @@ HWY_INLINE V converted(D d, V x, V& minus_lost) {
   if constexpr (!std::is_same_v<Wide, To>) {
     result = narrowed<From, Wide, To>(d, result);
   } else {
-    const auto is_nan = hn::Gt(magnitude, constant(d, kFrom.infinity()));
+    constexpr uint64_t kLast = kFrom.has_infinity ? kFrom.infinity() : kFrom.infinity() - 1;
+    const auto is_nan = hn::Gt(magnitude, constant(d, kLast));
     result = hn::Or(result, hn::IfThenElseZero(is_nan, constant(d, kTo.quiet_bit())));
   }
   if constexpr (kTo.bits() < kFrom.bits() || kTo.exponent_bits < kFrom.exponent_bits) {
@@ -148,7 +152,7 @@ HWY_INLINE hn::VFromD<D> load_words(D d, const std::byte* in) {
   const auto words = hn::LoadU(dw, reinterpret_cast<const Word*>(in));
   if constexpr (sizeof(Word) == sizeof(hn::TFromD<D>)) {
     return hn::BitCast(d, words);
-  } else if constexpr (sizeof(Word) * 2 == sizeof(hn::TFromD<D>)) {
+  } else if constexpr (sizeof(hn::TFromD<D>) == 4 || sizeof(Word) == 4) {
     return hn::BitCast(d, hn::PromoteTo(du, words));
   } else {
     return hn::BitCast(d, hn::PromoteTo(du, hn::PromoteTo(hn::Rebind<uint32_t, D>(), words)));
@@ -205,6 +209,8 @@ int64_t cast_from(DType to, const std::byte* in, std::byte* out, int64_t count) 
   if (to == DType::F64) return cast_span<From, F64>(in, out, count);
   if (to == DType::F32) return cast_span<From, F32>(in, out, count);
   if (to == DType::F16) return cast_span<From, F16>(in, out, count);
+  if (to == DType::F8_E5M2) return cast_span<From, E5M2>(in, out, count);
+  if (to == DType::F8_E4M3) return cast_span<From, E4M3>(in, out, count);
   return cast_span<From, BF16>(in, out, count);
 }
 
@@ -212,6 +218,8 @@ int64_t cast_any(DType from, DType to, const std::byte* in, std::byte* out, int6
   if (from == DType::F64) return cast_from<F64>(to, in, out, count);
   if (from == DType::F32) return cast_from<F32>(to, in, out, count);
   if (from == DType::F16) return cast_from<F16>(to, in, out, count);
+  if (from == DType::F8_E5M2) return cast_from<E5M2>(to, in, out, count);
+  if (from == DType::F8_E4M3) return cast_from<E4M3>(to, in, out, count);
   return cast_from<BF16>(to, in, out, count);
 }
 
@@ -233,6 +241,10 @@ constexpr int64_t kMostElements = int64_t{1} << 30;
 
 bool is_castable(DType dtype) noexcept {
   return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16;
+}
+
+bool has_cast(DType dtype) noexcept {
+  return is_castable(dtype) || dtype == DType::F8_E5M2 || dtype == DType::F8_E4M3;
 }
 
 int64_t cast(DType from, DType to, const std::byte* in, std::byte* out, int64_t count) noexcept {

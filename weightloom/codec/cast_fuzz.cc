@@ -28,9 +28,9 @@ void check(DType from, DType to, const std::byte* in, int64_t count) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto* in = reinterpret_cast<const std::byte*>(data);
-  for (DType from : testing::kCastable) {
+  for (DType from : testing::kCastTypes) {
     const int64_t count = static_cast<int64_t>(size) * 8 / bits(from);
-    for (DType to : testing::kCastable) check(from, to, in, count);
+    for (DType to : testing::kCastTypes) check(from, to, in, count);
   }
   return 0;
 }

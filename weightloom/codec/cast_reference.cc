@@ -49,6 +49,7 @@ uint64_t nearest(const FloatFormat& format, const Magnitude& value) {
 }
 
 uint64_t nan_of(const FloatFormat& from, const FloatFormat& to, uint64_t pattern) {
+  if (to.bits() == 8) return to.sign_bit() - 1;
   const uint64_t payload = pattern - from.infinity();
   const int places = to.mantissa_bits - from.mantissa_bits;
   const uint64_t kept = places >= 0 ? payload << places : payload >> -places;
@@ -70,7 +71,7 @@ uint64_t cast_bits(DType from, DType to, uint64_t pattern) noexcept {
   const FloatFormat target = float_format(to);
   const uint64_t sign = (pattern & source.sign_bit()) != 0 ? target.sign_bit() : 0;
   const uint64_t rest = pattern & (source.sign_bit() - 1);
-  if (rest > source.infinity()) return sign | nan_of(source, target, rest);
+  if (source.is_nan(rest)) return sign | nan_of(source, target, rest);
   if (rest == source.infinity()) return sign | target.infinity();
   return sign | nearest(target, magnitude_of(source, rest));
 }

@@ -11,7 +11,7 @@
 namespace weightloom WEIGHTLOOM_EXPORT {
 
 /// The pattern in `to` of the value that has pattern `bits` in `from`.
-/// Law: as cast().   Precondition: both are castable.
+/// Law: as cast().   Precondition: has_cast of both.
 uint64_t cast_bits(DType from, DType to, uint64_t bits) noexcept;
 
 /// As cast().

@@ -131,7 +131,7 @@ TEST(CastReferenceTest, F64ToF32AndBackAreTheProcessors) {
 TEST(CastReferenceTest, WhatWasWidenedComesBackAsItWas) {
   for (DType narrow : {DType::F16, DType::BF16}) {
     for (DType wide : {DType::F32, DType::F64}) {
-      for (uint64_t pattern : testing::all_patterns16()) {
+      for (uint64_t pattern : testing::all_patterns(narrow)) {
         const uint64_t rest = pattern & 0x7fff;
         const FloatFormat format = float_format(narrow);
         const uint64_t quiet = rest > format.infinity() ? pattern | format.quiet_bit() : pattern;

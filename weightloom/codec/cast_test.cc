@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -14,28 +13,16 @@
 
 #include "weightloom/codec/cast_reference.h"
 #include "weightloom/codec/cast_testing.h"
+#include "weightloom/codec/targets_testing.h"
 #include "weightloom/layout/layout_testing.h"
 
 namespace weightloom {
 namespace {
 
 using testing::kCastable;
+using testing::kCastTypes;
+using testing::with_each_target;
 using Bytes = std::vector<std::byte>;
-
-/// Runs `check` with each of the instruction sets that this processor has.
-template <typename Check>
-void with_each_target(Check check) {
-  std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
-  targets.push_back(HWY_STATIC_TARGET);
-  for (int64_t target : targets) {
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().DeInit();
-    check();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().DeInit();
-}
 
 void expect_as_reference(DType from, DType to, const std::vector<uint64_t>& patterns) {
   const Bytes in = testing::packed(from, patterns);
@@ -56,9 +43,9 @@ void expect_as_reference(DType from, DType to, const std::vector<uint64_t>& patt
   });
 }
 
-TEST(CastTest, AllPatternsOfSixteenBitsAreCastAsTheReferenceCasts) {
-  for (DType from : {DType::F16, DType::BF16}) {
-    for (DType to : kCastable) expect_as_reference(from, to, testing::all_patterns16());
+TEST(CastTest, AllPatternsOfEightAndSixteenBitsAreCastAsTheReferenceCasts) {
+  for (DType from : {DType::F16, DType::BF16, DType::F8_E5M2, DType::F8_E4M3}) {
+    for (DType to : kCastTypes) expect_as_reference(from, to, testing::all_patterns(from));
   }
 }
 
@@ -66,7 +53,7 @@ TEST(CastTest, TiesAndBoundsAreCastAsTheReferenceCasts) {
   const uint64_t seed = testing::test_seed();
   SCOPED_TRACE(::testing::Message() << "WEIGHTLOOM_SEED=" << seed);
   for (DType from : {DType::F32, DType::F64}) {
-    for (DType to : kCastable) {
+    for (DType to : kCastTypes) {
       expect_as_reference(from, to, testing::hard_patterns(from, to, seed));
     }
   }
@@ -77,15 +64,15 @@ TEST(CastTest, RandomPatternsAreCastAsTheReferenceCasts) {
   SCOPED_TRACE(::testing::Message() << "WEIGHTLOOM_SEED=" << seed);
   for (DType from : {DType::F32, DType::F64}) {
     const auto patterns = testing::random_patterns(from, 1'000'000, seed);
-    for (DType to : kCastable) expect_as_reference(from, to, patterns);
+    for (DType to : kCastTypes) expect_as_reference(from, to, patterns);
   }
 }
 
 TEST(CastTest, EveryLengthAndAlignmentWritesItsElementsAndNoOthers) {
   constexpr int64_t kMost = 70;  // more than two of the widest vectors
   uint64_t seed = testing::test_seed();
-  for (DType from : kCastable) {
-    for (DType to : kCastable) {
+  for (DType from : kCastTypes) {
+    for (DType to : kCastTypes) {
       const Bytes in = testing::packed(from, testing::random_patterns(from, kMost, seed));
       for (int64_t count = 0; count < kMost; ++count) {
         const auto size = static_cast<size_t>(count * bits(to) / 8);
@@ -108,9 +95,9 @@ TEST(CastTest, EveryLengthAndAlignmentWritesItsElementsAndNoOthers) {
 TEST(CastTest, SubnormalsStayWhenTheProcessorIsToldToFlushThem) {
   const unsigned before = _mm_getcsr();
   _mm_setcsr(before | 0x8040);  // flush to zero, denormals are zero
-  for (DType to : kCastable) expect_as_reference(DType::F32, to, {1, 0x80000001, 0x7fffff});
-  for (DType to : kCastable) expect_as_reference(DType::F16, to, {1, 0x8001, 0x3ff});
-  for (DType to : kCastable) expect_as_reference(DType::BF16, to, {1, 0x8001, 0x7f});
+  for (DType to : kCastTypes) expect_as_reference(DType::F32, to, {1, 0x80000001, 0x7fffff});
+  for (DType to : kCastTypes) expect_as_reference(DType::F16, to, {1, 0x8001, 0x3ff});
+  for (DType to : kCastTypes) expect_as_reference(DType::BF16, to, {1, 0x8001, 0x7f});
   expect_as_reference(DType::F64, DType::F32, {0x36a0000000000000, 0xb80fffffc0000000});
   _mm_setcsr(before);
 }

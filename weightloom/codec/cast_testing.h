@@ -12,6 +12,8 @@
 namespace weightloom::testing {
 
 inline constexpr DType kCastable[] = {DType::F64, DType::F32, DType::F16, DType::BF16};
+inline constexpr DType kCastTypes[] = {DType::F64,  DType::F32,     DType::F16,
+                                       DType::BF16, DType::F8_E5M2, DType::F8_E4M3};
 
 /// splitmix64.
 inline uint64_t next_random(uint64_t& state) {
@@ -62,9 +64,9 @@ inline std::vector<uint64_t> random_patterns(DType from, size_t count, uint64_t 
   return patterns;
 }
 
-/// All 65536 of a type of 16 bits.
-inline std::vector<uint64_t> all_patterns16() {
-  std::vector<uint64_t> patterns(65536);
+/// All 65536 of a type of 16 bits, or all 256 of one of 8.
+inline std::vector<uint64_t> all_patterns(DType dtype) {
+  std::vector<uint64_t> patterns(size_t{1} << bits(dtype));
   for (size_t i = 0; i < patterns.size(); ++i) patterns[i] = i;
   return patterns;
 }
