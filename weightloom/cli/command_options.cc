@@ -59,6 +59,14 @@ std::optional<DType> parse_wanted_dtype(const std::string& text) {
   throw wrong_word(text, "keep, BF16, F16, F32, F64");
 }
 
+std::optional<EncodeScheme> parse_quantize(const std::string& text) {
+  if (text == "keep") return std::nullopt;
+  for (const EncodeScheme scheme : {EncodeScheme::fp8_block, EncodeScheme::mxfp4}) {
+    if (text == to_string(scheme)) return scheme;
+  }
+  throw wrong_word(text, "keep, fp8-block, mxfp4");
+}
+
 int parse_threads(const std::string& text) {
   int threads = 0;
   const char* end = text.data() + text.size();
@@ -178,8 +186,16 @@ void add_selection_flags(CLI::App& app, Selection& selection) {
             "even (default: keep)",
             [&selection](const std::string& text) { selection.dtype = parse_wanted_dtype(text); });
   add_globs(app, "--keep-dtype", selection.keep_dtype,
-            "No cast of targets whose name matches; repeatable\n"
-            "(default: none)");
+            "No cast or encoding of targets whose name matches;\n"
+            "repeatable (default: none)");
+  app.add_flag("--dequantize", selection.dequantize,
+               "Decode quantised tensors (FP8, MXFP4, GPTQ, ...) before\n"
+               "anything else, to --dtype, else config.json's dtype\n"
+               "(default: keep codes and scales)");
+  add_value(app, "--quantize", "keep|fp8-block|mxfp4",
+            "Encode weights last of all, but for those that --keep-dtype\n"
+            "or config.json's modules_to_not_convert names (default: keep)",
+            [&selection](const std::string& text) { selection.quantize = parse_quantize(text); });
   add_value(app, "--expect", "FILE",
             "What the runtime has places for: JSON {NAME: {dtype, shape}},\n"
             "output of plan --json or inspect --json, or a checkpoint;\n"

@@ -37,7 +37,7 @@ struct PrintFlags {
 void add_path(CLI::App& app, const std::string& name, std::string& path,
               const std::string& meaning);
 /// --from --to --mapping --architecture --rename --include --exclude --dtype --keep-dtype
-/// --expect --mesh --tp-plan --placements --load-specs --lenient.
+/// --dequantize --quantize --expect --mesh --tp-plan --placements --load-specs --lenient.
 void add_selection_flags(CLI::App& app, Selection& selection);
 /// --rank.
 void add_rank_flag(CLI::App& app, RankFlag& flag);

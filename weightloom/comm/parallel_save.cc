@@ -124,7 +124,7 @@ class Saving {
                               plan_.conversion().provenance,
                               plan_.layout(),
                               work,
-                              plan_.conversion().dtype,
+                              plan_.conversion().config,
                               std::nullopt,
                               manifest ? std::optional(format_manifest(*manifest)) : std::nullopt};
     folder.write_beside_tensors();

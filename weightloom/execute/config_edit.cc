@@ -92,11 +92,15 @@ std::string config_with_dtype(std::string_view json, DType dtype) {
 }
 
 std::optional<std::string> changed_config(const Syscalls& calls, const Checkpoint& source,
-                                          std::optional<DType> dtype) {
+                                          const ConfigChanges& changes) {
   const std::string path = join_path(source.folder(), std::string(kConfigName));
-  if (!dtype || source.is_single_file() || !status_of(calls, path)) return std::nullopt;
+  if (source.is_single_file() || !status_of(calls, path)) return std::nullopt;
   const std::string text = read_whole_file(calls, path);
-  std::string changed = config_with_dtype(text, *dtype);
+  std::string changed = changes.dtype ? config_with_dtype(text, *changes.dtype) : text;
+  if (changes.dequantised) changed = config_without_quantisation(changed);
+  if (!changes.quantisation.empty()) {
+    changed = config_with_quantisation(changed, changes.quantisation);
+  }
   if (changed == text) return std::nullopt;
   return changed;
 }

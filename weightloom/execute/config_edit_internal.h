@@ -13,6 +13,7 @@
 
 #include "weightloom/base/dtype.h"
 #include "weightloom/base/syscalls.h"
+#include "weightloom/plan/conversion.h"
 #include "weightloom/safetensors/checkpoint.h"
 
 namespace weightloom {
@@ -48,9 +49,9 @@ struct RenamedModules {
 RenamedModules renamed_modules(std::string_view json,
                                const std::function<std::string(std::string_view)>& rename);
 
-/// The text of the config.json beside `source` after a cast to `dtype`; nothing if there is no such
-/// file, no cast, or nothing in it that changes.
+/// The text of the config.json beside `source` after a conversion; nothing if there is no such
+/// file, or nothing in it that changes.
 std::optional<std::string> changed_config(const Syscalls& calls, const Checkpoint& source,
-                                          std::optional<DType> dtype);
+                                          const ConfigChanges& changes);
 
 }  // namespace weightloom

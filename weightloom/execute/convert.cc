@@ -269,8 +269,9 @@ class Converter {
   }
 
   void write_folder() {
-    OutputFolder folder{calls_, source_,           conversion_.provenance, layout_,
-                        work_,  conversion_.dtype, std::nullopt,           std::nullopt};
+    OutputFolder folder{calls_,       source_,     conversion_.provenance,
+                        layout_,      work_,       conversion_.config,
+                        std::nullopt, std::nullopt};
     if (conversion_.manifest) folder.manifest = format_manifest(*conversion_.manifest);
     if (output_.checksums) folder.checksums = checksums_text();
     folder.write_beside_tensors();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "weightloom/base/workers.h"
+#include "weightloom/execute/compute_internal.h"
 #include "weightloom/execute/kernels_internal.h"
 #include "weightloom/execute/source_files_internal.h"
 #include "weightloom/execute/work_buffer_internal.h"
@@ -62,14 +63,28 @@ class Execution {
     const size_t lent = memory.empty() ? phase + as_size(tile.size_bytes) : 0;
     const std::span<std::byte> work = buffer.take(lent + as_size(reads.staging_bytes));
     if (memory.empty()) memory = work.first(lent).subspan(phase);
-    read_direct(reads, memory);
     std::map<int32_t, int64_t> lost;
-    for (const StagedGroup& group : reads.staged) {
-      read_staged(group, work.subspan(lent), memory, lost);
-    }
-    for (const Region& fill : reads.fills) fill_region(fill, memory.data());
+    fill(reads, memory, work.subspan(lent), lost);
     sink_.deliver(index, tile, memory);
     account(tile, reads, lost);
+  }
+
+  /// Makes a tile, or an input of a computation. Adds to `lost` what casts made infinite and codecs
+  /// infinite or NaN, by target.
+  void fill(const TileReads& reads, std::span<std::byte> memory, std::span<std::byte> staging,
+            std::map<int32_t, int64_t>& lost) {
+    read_direct(reads, memory);
+    for (const StagedGroup& group : reads.staged) read_staged(group, staging, memory, lost);
+    for (const Region& fill : reads.fills) fill_region(fill, memory.data());
+    for (const Computation& computation : reads.computations) {
+      for (const OperandReads& input : computation.inputs) {
+        fill(input.reads, staging.subspan(as_size(input.at_bytes), as_size(input.size_bytes)),
+             staging.subspan(as_size(input.staging_at_bytes)), lost);
+      }
+      const ProgramNode& node = program_.nodes()[as_size(computation.node)];
+      const int64_t count = compute(node, computation, staging.data(), memory.data());
+      if (count > 0) lost[computation.target] += count;
+    }
   }
 
   /// Reads that follow one another in a file become one call, wherever they land.
@@ -91,7 +106,6 @@ class Execution {
     }
   }
 
-  /// Adds to `lost` what casts made infinite, by target.
   void read_staged(const StagedGroup& group, std::span<std::byte> staging,
                    std::span<std::byte> memory, std::map<int32_t, int64_t>& lost) {
     const File& file = files_.get(group.file);

@@ -13,7 +13,8 @@ constexpr int64_t kChunkBytes = int64_t{64} << 20;
 const ProgramSource* copied_source(const CopyProgram& program, const ProgramTarget& target) {
   if (target.regions.size() != 1 || target.regions.front().is_pad()) return nullptr;
   const Region& region = target.regions.front();
-  const ProgramSource& source = program.sources()[static_cast<size_t>(region.source)];
+  const ProgramSource& source = program.source_of(region);
+  if (source.is_computed()) return nullptr;
   const bool is_byte = region.axes.empty() && target.size_bytes == 1;
   const bool is_run = region.axes.size() == 1 && region.axes.front().target_stride == 1 &&
                       region.axes.front().source_stride == 1 &&

@@ -79,7 +79,7 @@ void OutputFolder::write_beside_tensors() const {
   prune_tree(calls, work.out(), shards);
   std::vector<std::string> copied;
   if (!replaces_source(*this)) copied = side_files_of(calls, source);
-  const auto config = changed_config(calls, source, dtype);
+  const auto config = changed_config(calls, source, changes);
   if (config && replaces_source(*this)) copied.emplace_back(kConfigName);
   std::erase_if(copied, [&](const std::string& name) { return shards.contains(name); });
   keep_files_of_destination(*this, copied);

@@ -22,7 +22,7 @@ struct OutputFolder {
   const Provenance& provenance;
   const ShardLayout& layout;
   const WorkFolder& work;
-  std::optional<DType> dtype;            // that castable tensors were cast to
+  ConfigChanges changes;                 // what config.json is to say
   std::optional<std::string> checksums;  // text of the checksum file, if there is to be one
   std::optional<std::string> manifest;   // text of layout.json, if the output is a sharded folder
 

@@ -15,14 +15,28 @@ std::vector<size_t> in_order(std::vector<std::pair<FilePlace, size_t>> places) {
   return order;
 }
 
+/// Of a target that is computed: where the first input of the region at `begin` starts.
+FilePlace first_input(const CopyProgram& program, const ProgramTarget& target, int64_t begin) {
+  for (const Region& region : target.regions) {
+    if (region.is_pad() || region.target_offset + target_span(region) < begin) continue;
+    const ProgramSource& source = program.source_of(region);
+    if (!source.is_computed()) return {source.file, source.offset_bytes + region.source_offset};
+    const ProgramNode& node = program.nodes()[static_cast<size_t>(source.node)];
+    const FilePlace input = first_input(program, node.inputs.front(), 0);
+    return {input.first, input.second + region.source_offset};
+  }
+  return {-1, 0};
+}
+
 }  // namespace
 
 FilePlace first_source(const CopyProgram& program, const Piece& piece) {
   const auto& target = program.targets()[static_cast<size_t>(piece.target)];
+  if (target.is_computed) return first_input(program, target, piece.begin_bytes);
   for (const Region& region :
        clip_target(target, piece.begin_bytes, std::min(piece.begin_bytes + 1, piece.end_bytes))) {
     if (region.is_pad()) break;
-    const auto& source = program.sources()[static_cast<size_t>(region.source)];
+    const ProgramSource& source = program.source_of(region);
     return {source.file, source.offset_bytes + region.source_offset};
   }
   return {-1, 0};

@@ -117,7 +117,7 @@ Provenance parse_provenance(std::string_view json_text, std::string_view file,
   const json root = internal::parse_json_object(json_text, file, ErrorCode::format);
   const StrictObject record(root, std::string(file), ErrorCode::format,
                             {"format", "layout", "mapping", "mapping_hash", "config", "fired",
-                             "files", "index", "casts", "model_names"});
+                             "files", "index", "casts", "model_names", "decoded"});
   if (record.text("format") != kFormat) {
     record.refuse(
         fmt::format("format is '{}', but needs to be '{}'", record.text("format"), kFormat));
@@ -149,6 +149,7 @@ Provenance parse_provenance(std::string_view json_text, std::string_view file,
     provenance.index.emplace(index.text("name"), index.text("text"));
   }
   provenance.casts = read_casts(record);
+  if (record.has("decoded")) provenance.decoded = record.texts("decoded");
   return provenance;
 }
 
@@ -165,14 +166,18 @@ std::string format_provenance(const Provenance& provenance) {
   for (const CastRule& cast : provenance.casts) casts.push_back(to_json(cast));
   const std::string cast_list =
       casts.empty() ? "" : fmt::format(",\n\"casts\": [{}]", fmt::join(casts, ", "));
+  std::vector<std::string> decoded;
+  for (const std::string& name : provenance.decoded) decoded.push_back(to_json_string(name));
+  const std::string decoded_list =
+      decoded.empty() ? "" : fmt::format(",\n\"decoded\": [{}]", fmt::join(decoded, ", "));
   const std::string model_names =
       provenance.model_names ? to_json(*provenance.model_names) : std::string();
   return fmt::format(
       "{{\"format\": \"{}\",\n\"layout\": {},\n\"mapping\": {},\n\"mapping_hash\": \"{}\",\n"
-      "\"config\": {},\n{}\"fired\": [{}],\n\"files\": [{}]{}{}}}\n",
+      "\"config\": {},\n{}\"fired\": [{}],\n\"files\": [{}]{}{}{}}}\n",
       kFormat, to_json_string(provenance.layout), provenance.mapping.to_json(),
       provenance.mapping.hash(), to_json_string(provenance.config_json), model_names,
-      fmt::join(provenance.fired, ", "), fmt::join(files, ",\n  "), index, cast_list);
+      fmt::join(provenance.fired, ", "), fmt::join(files, ",\n  "), index, cast_list, decoded_list);
 }
 
 }  // namespace weightloom

@@ -48,7 +48,7 @@ struct ModelNames {
 /// `{"format": "weightloom.provenance/1", "layout": "runtime", "mapping": {…}, "mapping_hash": …,
 ///   "config": "text", "fired": [places], "model_names": {…}, "files": [{"name": …,
 ///   "header": "text"}], "index": {"name": …, "text": "text"}, "casts": [{"dtype": "BF16",
-///   "keep_dtype": [globs]}]}`;
+///   "keep_dtype": [globs]}], "decoded": [names]}`;
 /// the texts of files stand there whole, as strings.
 struct Provenance {
   std::string layout;          ///< "hub", "runtime" or "unknown": what this folder holds
@@ -61,6 +61,8 @@ struct Provenance {
   std::optional<std::pair<std::string, std::string>> index;  ///< name and text, verbatim
   std::vector<CastRule> casts;  ///< since the originals, in order; globs over this layout's names
   std::optional<ModelNames> model_names{};  ///< nothing: no rule asked for the model's names
+  std::vector<std::string>
+      decoded{};  ///< names, as the hub has them, of tensors that were quantised there
 };
 
 /// Errors: format, naming `file`; also if the mapping does not have the hash the record states, or

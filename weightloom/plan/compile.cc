@@ -11,6 +11,7 @@
 #include "weightloom/codec/cast.h"
 #include "weightloom/layout/compose.h"
 #include "weightloom/layout/coverage.h"
+#include "weightloom/layout/operations.h"
 #include "weightloom/plan/lower_internal.h"
 
 namespace weightloom {
@@ -58,7 +59,9 @@ class Compiler {
         sources_(std::move(sources)),
         may_cast_(may_cast),
         storage_(std::move(storage)),
-        readers_(sources_.size()) {}
+        readers_(sources_.size()) {
+    if (storage_) add_computed_wholes();
+  }
 
   void add(NamedLayout target) {
     if (!names_.insert(target.name).second) {
@@ -70,11 +73,24 @@ class Compiler {
     emit(std::move(target));
   }
 
+  void add(NodeLayouts node) {
+    ProgramNode lowered{node.codec, node.encodes, std::move(node.shape), {}};
+    for (NamedLayout& input : node.inputs) {
+      note_readers(input.layout);
+      auto made = check_coverage(input) ? lower(std::move(input)) : std::nullopt;
+      lowered.inputs.push_back(std::move(made).value_or(ProgramTarget{}));
+    }
+    nodes_.push_back(std::move(lowered));
+  }
+
   Compiled finish() {
     for (size_t i = 0; i < sources_.size(); ++i) check_source(i);
+    if (!findings_.empty() && !nodes_.empty()) targets_.clear();  // an input may be missing
+    if (storage_) store_computed();
     auto& stored = storage_ ? storage_->parts : sources_;
-    return {CopyProgram(std::move(files_), std::move(stored), std::move(targets_)),
-            std::move(findings_)};
+    return {
+        CopyProgram(std::move(files_), std::move(stored), std::move(targets_), std::move(nodes_)),
+        std::move(findings_)};
   }
 
  private:
@@ -118,17 +134,42 @@ class Compiler {
     return true;
   }
 
+  /// What is computed stands behind the parts.
+  void store_computed() {
+    for (ProgramSource& source : sources_) {
+      if (source.is_computed()) storage_->parts.push_back(std::move(source));
+    }
+  }
+
   bool casts(const NamedLayout& target, const ProgramSource& source) const {
     return is_castable(source.dtype) && is_castable(target.dtype) && may_cast_ &&
            may_cast_(target.name);
   }
 
   /// Of a source of the program: a part, where sources are stored in parts.
-  DType source_dtype(SourceId source) const {
-    return (storage_ ? storage_->parts : sources_)[static_cast<size_t>(source)].dtype;
+  DType source_dtype(SourceId source) const { return source_at(source).dtype; }
+
+  const ProgramSource& source_at(SourceId source) const {
+    const auto place = static_cast<size_t>(source);
+    if (!storage_) return sources_[place];
+    const size_t parts = storage_->parts.size();
+    return place < parts ? storage_->parts[place] : sources_[first_computed_ + place - parts];
+  }
+
+  /// With computed sources as wholes of their own, behind the parts.
+  void add_computed_wholes() {
+    first_computed_ = storage_->wholes.size();
+    for (size_t i = first_computed_; i < sources_.size(); ++i) {
+      const size_t place = storage_->parts.size() + i - first_computed_;
+      storage_->wholes.push_back(identity(static_cast<SourceId>(place), sources_[i].shape));
+    }
   }
 
   void emit(NamedLayout target) {
+    if (auto made = lower(std::move(target))) targets_.push_back(*std::move(made));
+  }
+
+  std::optional<ProgramTarget> lower(NamedLayout target) {
     ProgramTarget result;
     result.shape = target.layout.shape();
     result.dtype = target.dtype;
@@ -141,17 +182,26 @@ class Compiler {
                                     to_string(result.shape));
     }
     if (lowered.refusal) {
-      return report("inside_byte", target.name,
-                    fmt::format("target '{}': {}", target.name, *lowered.refusal));
+      report("inside_byte", target.name,
+             fmt::format("target '{}': {}", target.name, *lowered.refusal));
+      return std::nullopt;
     }
     result.name = std::move(target.name);
     result.size_bytes = *size;
     result.regions = std::move(lowered.regions);
     result.disjoint_hulls = hulls_are_disjoint(result.regions);
+    result.family = family_of(result.regions);
     result.has_casts = std::ranges::any_of(result.regions, [&](const Region& region) {
       return !region.is_pad() && source_dtype(region.source) != result.dtype;
     });
-    targets_.push_back(std::move(result));
+    return result;
+  }
+
+  /// All results of an encoder are made together.
+  int32_t family_of(const std::vector<Region>& regions) const {
+    if (nodes_.empty() || regions.empty() || regions.front().is_pad()) return -1;
+    const int32_t node = source_at(regions.front().source).node;
+    return node >= 0 && nodes_[static_cast<size_t>(node)].encodes ? node : -1;
   }
 
   void check_source(size_t i) {
@@ -176,6 +226,8 @@ class Compiler {
   std::vector<ProgramSource> sources_;
   const MayCast& may_cast_;
   std::optional<Storage> storage_;
+  size_t first_computed_ = 0;  // of sources_, where they are stored in parts
+  std::vector<ProgramNode> nodes_;
   std::vector<Readers> readers_;  // of each source
   std::unordered_set<std::string> names_;
   std::vector<ProgramTarget> targets_;
@@ -186,8 +238,9 @@ class Compiler {
 
 Compiled compile(std::vector<ProgramFile> files, std::vector<ProgramSource> sources,
                  std::vector<NamedLayout> targets, const MayCast& may_cast,
-                 std::optional<Storage> storage) {
+                 std::optional<Storage> storage, std::vector<NodeLayouts> nodes) {
   Compiler compiler(std::move(files), std::move(sources), may_cast, std::move(storage));
+  for (NodeLayouts& node : nodes) compiler.add(std::move(node));
   for (NamedLayout& target : targets) compiler.add(std::move(target));
   return compiler.finish();
 }

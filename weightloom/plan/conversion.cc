@@ -60,6 +60,8 @@ Conversion Planner::plan() && {
   append(result_.findings, std::move(whole_.findings));
   choose_rules();
   rename_sources();
+  leaves_ = leaves_of_source();
+  decode_leaves();
   resolve_sides();
   result_.metadata = {{"format", "pt"}};
   std::vector<NamedLayout> targets = make_targets();
@@ -67,6 +69,7 @@ Conversion Planner::plan() && {
   cast_targets(targets);
   if (selection_.load_specs.empty()) tie(targets);
   targets = fit(std::move(targets));
+  encode_targets_of(targets);
   compile_targets(std::move(targets));
   record();
   spread();
@@ -104,7 +107,7 @@ void Planner::rename_sources() {
 
 /// The source's tensors as they are, under their new names. One that lost its name to another
 /// (which is refused) is left out.
-std::vector<NamedLayout> Planner::leaves() const {
+std::vector<NamedLayout> Planner::leaves_of_source() const {
   std::vector<NamedLayout> leaves;
   leaves.reserve(names_.size());
   for (size_t i = 0; i < names_.size(); ++i) {
@@ -118,8 +121,8 @@ std::vector<NamedLayout> Planner::leaves() const {
 
 Side Planner::side_of_source() const {
   std::vector<std::string_view> names;
-  names.reserve(names_.size());
-  for (const auto& name : names_) names.push_back(name ? std::string_view(*name) : "");
+  names.reserve(leaves_.size());
+  for (const NamedLayout& leaf : leaves_) names.push_back(leaf.name);
   return detect_side(names, facts_, choice_.mapping, choice_.model.runtime);
 }
 
@@ -152,7 +155,7 @@ void Planner::resolve_sides() {
 
 std::vector<NamedLayout> Planner::make_targets() {
   if (!converts()) {
-    result_.passed_through = static_cast<int64_t>(whole_.tensors.size()) - result_.renamed;
+    result_.passed_through = static_cast<int64_t>(leaves_.size()) - result_.renamed;
     return leaves();
   }
   if (result_.to == Side::runtime) {
@@ -187,7 +190,7 @@ ModelConfig Planner::config() const {
 
 bool Planner::goes_back_by_record() const {
   return facts_.record && facts_.record->layout == "runtime" && !facts_.record->files.empty() &&
-         selection_.mapping == "auto";
+         selection_.mapping == "auto" && decoded_.empty();
 }
 
 /// The rules that fired, backwards, and the proof that forwards they give what is there.
@@ -236,9 +239,7 @@ RuntimeNames Planner::names_of_model() const {
   const RuntimeNames& known = choice_.model.runtime;
   if (known.known() || !facts_.record) return known;
   std::vector<std::string> names;
-  for (const auto& name : names_) {
-    if (name) names.push_back(*name);
-  }
+  for (const NamedLayout& leaf : leaves_) names.push_back(leaf.name);
   return recorded_names(*facts_.record, std::move(names));
 }
 

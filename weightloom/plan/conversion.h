@@ -22,6 +22,14 @@
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
+/// What a conversion makes untrue in config.json.
+struct ConfigChanges {
+  std::optional<DType> dtype;  ///< that the caller wants of castable dtypes
+  bool dequantised = false;    ///< nothing is quantised any more
+  /// JSON: the quantization_config of what was quantised; "" if nothing was.
+  std::string quantisation;
+};
+
 /// A conversion that has been planned: what to do, and what is wrong with it.
 struct Conversion {
   CopyProgram program;            ///< of the selected targets, by name
@@ -45,8 +53,7 @@ struct Conversion {
   std::vector<OriginalFile> original_files;
   /// Name and text of the original index, likewise.
   std::optional<std::pair<std::string, std::string>> original_index;
-  /// What the caller wants of castable dtypes; config.json is to say so.
-  std::optional<DType> dtype;
+  ConfigChanges config;  ///< what config.json is to say, so that it is true of the output
   /// How the targets are spread over ranks, where a mesh was given; one sharding per target of the
   /// whole program.
   std::optional<Spread> spread;

@@ -11,15 +11,30 @@
 namespace weightloom {
 namespace {
 
-/// Source bytes of a part of a target.
-int64_t bytes_from_sources(const CopyProgram& program, const ProgramTarget& target,
-                           std::span<const Region> regions) {
+/// Source bytes of a target.
+int64_t bytes_from_sources(const CopyProgram& program, const ProgramTarget& target) {
+  if (target.is_computed) return target.needed_bytes;
   int64_t bytes = 0;
-  for (const Region& region : regions) {
+  for (const Region& region : target.regions) {
     if (region.is_pad()) continue;
     bytes += volume(region) * program.type_of(target, region).source_bytes();
   }
   return bytes;
+}
+
+/// Marks the files that a target's sources stand in.
+void mark_files(const CopyProgram& program, const ProgramTarget& target,
+                std::vector<bool>& opened) {
+  for (const Region& region : target.regions) {
+    if (region.is_pad()) continue;
+    const ProgramSource& source = program.source_of(region);
+    if (!source.is_computed()) {
+      opened[static_cast<size_t>(source.file)] = true;
+      continue;
+    }
+    const ProgramNode& node = program.nodes()[static_cast<size_t>(source.node)];
+    for (const ProgramTarget& input : node.inputs) mark_files(program, input, opened);
+  }
 }
 
 /// What a program costs whatever its tiles are.
@@ -28,13 +43,9 @@ Cost cost_without_tiles(const CopyProgram& program) {
   std::vector<bool> opened(program.files().size());
   cost.target_bytes_read.reserve(program.targets().size());
   for (const ProgramTarget& target : program.targets()) {
-    cost.target_bytes_read.push_back(bytes_from_sources(program, target, target.regions));
+    cost.target_bytes_read.push_back(bytes_from_sources(program, target));
     cost.bytes_needed += cost.target_bytes_read.back();
-    for (const Region& region : target.regions) {
-      if (region.is_pad()) continue;
-      const ProgramSource& source = program.sources()[static_cast<size_t>(region.source)];
-      opened[static_cast<size_t>(source.file)] = true;
-    }
+    mark_files(program, target, opened);
   }
   cost.bytes_read = cost.bytes_needed;
   cost.bytes_written = program.target_bytes();
@@ -170,6 +181,9 @@ Cost cost_of(const CopyProgram& program, std::span<const Placement> placements,
 }
 
 Cost CostCounter::cost_of(const CopyProgram& program, std::span<const Placement> placements) {
+  if (!program.nodes().empty()) {  // where blocks begin is not in the form
+    return weightloom::cost_of(program, placements, limits_, threads_);
+  }
   const ProgramForm form = form_of(program, placements);
   auto known = known_.find(form);
   if (known == known_.end()) {

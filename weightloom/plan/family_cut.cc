@@ -52,7 +52,8 @@ bool FamilyCut::set_rows(const CopyProgram& program, std::span<const FamilyMembe
     int64_t rows = 1;
     for (int d = 0; d < dims; ++d) rows *= target.shape[static_cast<size_t>(d)];
     if (target.size_bytes % rows != 0) return false;  // a row ends inside a byte
-    rows_.push_back({member, rows, target.size_bytes / rows});
+    const bool whole_rows = dims + 1 == std::ssize(target.shape);
+    rows_.push_back({member, rows, target.size_bytes / rows, whole_rows ? target.block_rows : 1});
   }
   return true;
 }
@@ -61,14 +62,14 @@ int64_t FamilyCut::largest_tile(int64_t count) const {
   int64_t bytes = 0;
   for (const Rows& rows : rows_) {
     if (keeps_pages_ && bytes > 0) bytes += kPageBytes - 1;
-    bytes += ceil_div(rows.rows, count) * rows.row_bytes;
+    bytes += std::min(ceil_div(rows.steps(), count) * rows.step, rows.rows) * rows.row_bytes;
   }
   return bytes;
 }
 
 int64_t FamilyCut::most_rows() const {
   int64_t most = 1;
-  for (const Rows& rows : rows_) most = std::max(most, rows.rows);
+  for (const Rows& rows : rows_) most = std::max(most, rows.steps());
   return most;
 }
 
@@ -90,8 +91,12 @@ Tile FamilyCut::tile(int64_t i) const {
 }
 
 void FamilyCut::add(const Rows& rows, int64_t i, Tile& tile) const {
-  const int64_t begin = row_of_cut(rows.rows, i, count_) * rows.row_bytes;
-  const int64_t end = row_of_cut(rows.rows, i + 1, count_) * rows.row_bytes;
+  const auto byte_of_cut = [&](int64_t cut) {
+    const int64_t row = row_of_cut(rows.steps(), cut, count_) * rows.step;
+    return std::min(row, rows.rows) * rows.row_bytes;
+  };
+  const int64_t begin = byte_of_cut(i);
+  const int64_t end = byte_of_cut(i + 1);
   if (begin == end) return;
   const int64_t from = rows.member.at.offset_bytes + begin;
   int64_t at = tile.size_bytes;

@@ -35,6 +35,9 @@ class FamilyCut {
     FamilyMember member;
     int64_t rows = 0;
     int64_t row_bytes = 0;
+    int64_t step = 1;  // rows that stay together: those of one block of an encoder
+
+    int64_t steps() const noexcept { return (rows + step - 1) / step; }
   };
 
   /// Rows of the first `dims` dims.

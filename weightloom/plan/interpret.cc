@@ -1,6 +1,7 @@
 #include "weightloom/plan/interpret.h"
 
 #include "weightloom/codec/cast_reference.h"
+#include "weightloom/plan/node_reference_internal.h"
 
 namespace weightloom {
 namespace {
@@ -43,20 +44,40 @@ void copy_region(const RegionType& type, const Region& region, const Bytes& sour
   }
 }
 
+/// Makes tensors whole, one after another.
+class Interpreter {
+ public:
+  Interpreter(const CopyProgram& program, const SourceBytes& source_bytes)
+      : program_(program), source_bytes_(source_bytes) {}
+
+  Bytes make(const ProgramTarget& target) const {
+    Bytes bytes(static_cast<size_t>(target.size_bytes));
+    for (const Region& region : target.regions) {
+      const Bytes source = region.is_pad() ? Bytes{} : bytes_of(program_.source_of(region));
+      copy_region(program_.type_of(target, region), region, source, bytes);
+    }
+    return bytes;
+  }
+
+ private:
+  Bytes bytes_of(const ProgramSource& source) const {
+    if (!source.is_computed()) return source_bytes_(source);
+    const ProgramNode& node = program_.nodes()[static_cast<size_t>(source.node)];
+    std::vector<Bytes> inputs;
+    for (const ProgramTarget& input : node.inputs) inputs.push_back(make(input));
+    return compute_reference(node, source.result, inputs);
+  }
+
+  const CopyProgram& program_;
+  const SourceBytes& source_bytes_;
+};
+
 }  // namespace
 
 std::vector<Bytes> interpret(const CopyProgram& program, const SourceBytes& source_bytes) {
+  const Interpreter interpreter(program, source_bytes);
   std::vector<Bytes> result;
-  for (const ProgramTarget& target : program.targets()) {
-    Bytes bytes(static_cast<size_t>(target.size_bytes));
-    for (const Region& region : target.regions) {
-      const Bytes source =
-          region.is_pad() ? Bytes{}
-                          : source_bytes(program.sources()[static_cast<size_t>(region.source)]);
-      copy_region(program.type_of(target, region), region, source, bytes);
-    }
-    result.push_back(std::move(bytes));
-  }
+  for (const ProgramTarget& target : program.targets()) result.push_back(interpreter.make(target));
   return result;
 }
 

@@ -3,10 +3,12 @@
 
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "weightloom/mapping/apply.h"
+#include "weightloom/mapping/quantised_tensors.h"
 #include "weightloom/plan/compile.h"
 #include "weightloom/plan/conversion.h"
 #include "weightloom/plan/mapping_choice.h"
@@ -34,12 +36,14 @@ class Planner {
   // conversion.cc: names and layouts
   void choose_rules();
   void rename_sources();
-  std::vector<NamedLayout> leaves() const;
+  std::vector<NamedLayout> leaves_of_source() const;
+  const std::vector<NamedLayout>& leaves() const { return leaves_; }
   Side side_of_source() const;
   void resolve_sides();
   bool converts() const { return selection_.to && result_.to != result_.from; }
   bool casts() const {
-    return selection_.dtype || (selection_.expected && selection_.expected->cast);
+    return selection_.dtype || !computed_.empty() ||
+           (selection_.expected && selection_.expected->cast);
   }
   std::vector<NamedLayout> make_targets();
   std::vector<NamedLayout> apply_rules(const Mapping& mapping);
@@ -62,15 +66,28 @@ class Planner {
   void tie(std::vector<NamedLayout>& targets);
   void name_after_wanted(std::vector<NamedLayout>& targets);
   std::vector<NamedLayout> fit(std::vector<NamedLayout> targets);
+  void leave_out(SourceId source);
   void compile_targets(std::vector<NamedLayout> targets);
   bool is_known_to_be_left_out(const Finding& finding) const;
   MayCast may_cast() const;
+  MayCast may_cast_of(std::span<const NamedLayout> targets) const;
   void select(CopyProgram program);
   void keep_ties_of_targets();
   std::vector<ProgramFile> program_files() const;
   std::vector<ProgramSource> stored_sources() const;
   std::vector<ProgramSource> whole_sources() const;
   std::vector<Layout> whole_layouts() const;
+
+  // planner_quantised.cc: what is decoded before the rules and encoded after them
+  void decode_leaves();
+  std::string bytes_of_leaf(const NamedLayout& leaf) const;
+  void decode(const QuantisedTensor& tensor, std::vector<NamedLayout>& decoded);
+  SourceId add_computed(ProgramSource source);
+  bool is_decoded(const NamedLayout& target) const;
+  DType dtype_of_decoded() const;
+  void encode_targets_of(std::vector<NamedLayout>& targets);
+  void encode(const EncodedTensor& tensor, const NamedLayout& target,
+              std::vector<NamedLayout>& made);
 
   // planner_spread.cc: which rank holds what of the targets
   void spread();
@@ -107,6 +124,10 @@ class Planner {
   MappingChoice choice_;
   Mapping rules_;                                  // what leads to the runtime side
   std::vector<std::optional<std::string>> names_;  // of the source's tensors, renamed
+  std::vector<NamedLayout> leaves_;                // what the rules are given
+  std::vector<NodeLayouts> nodes_;                 // what decodes and encodes
+  std::vector<ProgramSource> computed_;            // their results; ids follow the whole tensors'
+  std::vector<std::string> decoded_;               // names of leaves that were decoded
   std::vector<int64_t> fired_;
   int64_t edited_ = 0;
   std::vector<CastRule> casts_;          // the caller's: one, or none

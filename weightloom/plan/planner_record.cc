@@ -47,7 +47,8 @@ void Planner::record() {
   Provenance& record = result_.provenance;
   if (!converts()) {
     record_same_layout(renames);
-    if (selection_.meshes && !renames && is_whole && casts_.empty()) keep_headers();
+    const bool keeps_values = casts_.empty() && computed_.empty();
+    if (selection_.meshes && !renames && is_whole && keeps_values) keep_headers();
     return;
   }
   record.layout = std::string(to_string(result_.to));
@@ -99,6 +100,8 @@ void Planner::record_specs() {
 
 /// The record says that dtypes changed only if some did.
 void Planner::record_cast() {
+  auto& decoded = result_.provenance.decoded;
+  decoded.insert(decoded.end(), decoded_.begin(), decoded_.end());
   const auto targets = result_.program.targets();
   const bool changed = std::any_of(targets.begin(), targets.end(),
                                    [](const ProgramTarget& target) { return target.has_casts; });
@@ -107,7 +110,7 @@ void Planner::record_cast() {
 }
 
 void Planner::keep_names() {
-  if (has_errors(result_.findings) || source_.is_sharded()) return;
+  if (has_errors(result_.findings) || source_.is_sharded() || !computed_.empty()) return;
   for (const auto& name : names_) result_.kept_names.push_back(*name);
 }
 
@@ -164,6 +167,7 @@ RuntimeNames Planner::names_of_record() const {
 
 /// The source's headers and index, verbatim, when its files hold exactly the tensors converted.
 void Planner::keep_originals() {
+  if (!computed_.empty()) return;  // the originals' bytes are not to be had again
   if (knows_split()) {
     result_.provenance.files = facts_.record->files;
     result_.provenance.index = facts_.record->index;

@@ -41,7 +41,11 @@ bool cast_to_expected(std::vector<NamedLayout>& targets, const Expected& expecte
 
 void Planner::cast_targets(std::vector<NamedLayout>& targets) {
   if (selection_.dtype) casts_.push_back({*selection_.dtype, selection_.keep_dtype});
-  result_.dtype = selection_.dtype;
+  result_.config.dtype = selection_.dtype;
+  Casting of_decoded({{dtype_of_decoded(), {}}}, rules_, targets);
+  for (NamedLayout& target : targets) {
+    if (is_decoded(target)) target.dtype = of_decoded.dtype_of(target);
+  }
   Casting casting(casts_, rules_, targets);
   for (NamedLayout& target : targets) target.dtype = casting.dtype_of(target);
   if (selection_.expected && selection_.expected->cast) {
@@ -102,11 +106,16 @@ std::vector<NamedLayout> Planner::fit(std::vector<NamedLayout> targets) {
   const size_t before = targets.size();
   Fitted fitted = fit_expected(std::move(targets), selection_, choice_.model, result_.tied);
   append(result_.findings, std::move(fitted.findings));
-  for (const SourceId source : fitted.left_out) {
-    left_out_.insert(whole_.tensors[static_cast<size_t>(source)].name);
-  }
+  for (const SourceId source : fitted.left_out) leave_out(source);
   changed_by_expectation_ = changed_by_expectation_ || fitted.targets.size() != before;
   return std::move(fitted.targets);
+}
+
+/// A source that nothing is made of, by the caller's expectation.
+void Planner::leave_out(SourceId source) {
+  const auto place = static_cast<size_t>(source);
+  const size_t stored = whole_.tensors.size();
+  left_out_.insert(place < stored ? whole_.tensors[place].name : computed_[place - stored].name);
 }
 
 /// With errors found already, the rest is compiled only to show it: what its sources lack is known.
@@ -114,10 +123,12 @@ void Planner::compile_targets(std::vector<NamedLayout> targets) {
   const bool is_sound = !has_errors(result_.findings);
   std::ranges::sort(targets, {}, &NamedLayout::name);
   std::vector<ProgramSource> sources = source_.is_sharded() ? whole_sources() : stored_sources();
+  sources.insert(sources.end(), computed_.begin(), computed_.end());
   std::optional<Storage> storage;
   if (source_.is_sharded()) storage = Storage{stored_sources(), whole_layouts()};
-  Compiled compiled = compile(program_files(), std::move(sources), std::move(targets), may_cast(),
-                              std::move(storage));
+  const MayCast cast = may_cast_of(targets);
+  Compiled compiled = compile(program_files(), std::move(sources), std::move(targets), cast,
+                              std::move(storage), std::move(nodes_));
   for (Finding& finding : compiled.findings) {
     if (finding.code == "source_not_used" && (!is_sound || is_known_to_be_left_out(finding))) {
       continue;
@@ -149,6 +160,18 @@ void Planner::keep_ties_of_targets() {
 /// True for a source whose target has been found to be unexpected or mismatched.
 bool Planner::is_known_to_be_left_out(const Finding& finding) const {
   return left_out_.contains(finding.tensor);
+}
+
+/// Targets that the caller's cast reaches, and those that are decoded.
+MayCast Planner::may_cast_of(std::span<const NamedLayout> targets) const {
+  if (computed_.empty()) return may_cast();
+  std::set<std::string> decoded;
+  for (const NamedLayout& target : targets) {
+    if (is_decoded(target)) decoded.insert(target.name);
+  }
+  return [decoded = std::move(decoded), others = may_cast()](const std::string& name) {
+    return decoded.contains(name) || others(name);
+  };
 }
 
 /// Targets that the caller's cast reaches.

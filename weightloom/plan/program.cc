@@ -4,17 +4,20 @@
 #include <utility>
 
 #include "weightloom/layout/factor_clip.h"
+#include "weightloom/plan/node_boxes_internal.h"
 
 namespace weightloom {
 
 CopyProgram::CopyProgram(std::vector<ProgramFile> files, std::vector<ProgramSource> sources,
-                         std::vector<ProgramTarget> targets)
-    : CopyProgram(std::make_shared<const Inputs>(Inputs{std::move(files), std::move(sources)}),
+                         std::vector<ProgramTarget> targets, std::vector<ProgramNode> nodes)
+    : CopyProgram(std::make_shared<const Inputs>(
+                      Inputs{std::move(files), std::move(sources), std::move(nodes)}),
                   std::move(targets)) {}
 
 CopyProgram::CopyProgram(std::shared_ptr<const Inputs> inputs, std::vector<ProgramTarget> targets)
     : inputs_(std::move(inputs)), targets_(std::move(targets)) {
-  for (const ProgramTarget& target : targets_) {
+  for (ProgramTarget& target : targets_) {
+    if (!inputs_->nodes.empty()) note_nodes(target);
     target_bytes_ += target.size_bytes;
     region_count_ += static_cast<int64_t>(target.regions.size());
   }
@@ -24,9 +27,19 @@ CopyProgram CopyProgram::with_targets(std::vector<ProgramTarget> targets) const 
   return CopyProgram(inputs_, std::move(targets));
 }
 
+void CopyProgram::note_nodes(ProgramTarget& target) const {
+  target.is_computed = false;
+  for (const Region& region : target.regions) {
+    if (region.is_pad() || !source_of(region).is_computed()) continue;
+    target.is_computed = target.has_casts = true;
+    target.block_rows = std::max(target.block_rows, rows_of_block(*this, region));
+  }
+  target.needed_bytes = target.is_computed ? weightloom::needed_bytes(*this, target) : 0;
+}
+
 RegionType CopyProgram::type_of(const ProgramTarget& target, const Region& region) const noexcept {
   if (!target.has_casts || region.is_pad()) return {};
-  const DType from = inputs_->sources[static_cast<size_t>(region.source)].dtype;
+  const DType from = source_of(region).dtype;
   return from == target.dtype ? RegionType{} : RegionType{from, target.dtype};
 }
 

@@ -85,6 +85,10 @@ class Families {
   void add(size_t index, size_t whole, const LocalPart& part) {
     members_[{whole, part.empty() ? Segments() : part.front()}].push_back(index);
   }
+  /// Parts of the results of an encoder, of any rank, stay together.
+  void add_encoded(size_t index, int32_t family, size_t wholes) {
+    members_[{wholes + static_cast<size_t>(family), Segments()}].push_back(index);
+  }
 
   void number(std::vector<ProgramTarget>& targets) const {
     int32_t next = 0;
@@ -198,7 +202,11 @@ RankPrograms program_of_ranks(const CopyProgram& whole, const Spread& spread,
       const ProgramTarget& target = whole.targets()[i];
       const auto& part = parts.of(spread.shardings[i], target.shape);
       if (!part) continue;
-      if (ranks.size() > 1) families.add(targets.size(), i, *part);
+      if (target.family >= 0) {
+        families.add_encoded(targets.size(), target.family, whole.targets().size());
+      } else if (ranks.size() > 1) {
+        families.add(targets.size(), i, *part);
+      }
       targets.push_back(cut(target, *part));
       result.ranks.push_back(rank);
       result.wholes.push_back(i);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "weightloom/base/export.h"
+#include "weightloom/layout/source_box.h"
 #include "weightloom/plan/program.h"
 
 namespace weightloom WEIGHTLOOM_EXPORT {
@@ -112,18 +113,51 @@ struct StagedGroup {
   int64_t staging_bytes = 0;       ///< that the group needs
 };
 
-/// How a tile is made. Fills are pads: regions that write zeros.
+struct OperandReads;
+
+/// A result of a computation, and where it goes.
+struct ComputedResult {
+  Box box;                   ///< of the result
+  DType dtype = DType::F32;  ///< that it is made in
+  int64_t at_bytes = 0;   ///< in the staging buffer, row-major; of a result in place: in the tile
+  bool in_place = false;  ///< made where it goes, without copies
+  int64_t row_bytes = 0;  ///< from one row of the box to the next
+  std::vector<StagedCopy> copies;  ///< into the tile, in bytes; source sides count from at_bytes
+};
+
+/// A box of a node's values, computed in the staging buffer, and what is made of it.
+struct Computation {
+  int32_t node = 0;                     ///< into the program's nodes
+  Box box;                              ///< of the values
+  std::vector<OperandReads> inputs;     ///< what it takes
+  std::vector<ComputedResult> results;  ///< all that the node has
+  int32_t target = 0;                   ///< whose part is made, or one of those
+  int64_t staging_bytes = 0;            ///< that the computation needs
+};
+
+/// How a tile, or an input of a computation, is made. Fills are pads: regions that write zeros.
 struct TileReads {
-  std::vector<DirectRead> direct;   ///< by file, then offset
-  std::vector<StagedGroup> staged;  ///< one after another
-  std::vector<Region> fills;        ///< in tile bytes
-  int64_t staging_bytes = 0;        ///< the largest of the groups
-  int64_t bytes_needed = 0;         ///< of the sources, counted for each target that takes them
-  int64_t bytes_read = 0;           ///< by all of them
-  int64_t read_calls = 0;           ///< runs of consecutive bytes
+  std::vector<DirectRead> direct;         ///< by file, then offset
+  std::vector<StagedGroup> staged;        ///< one after another
+  std::vector<Region> fills;              ///< in tile bytes
+  std::vector<Computation> computations;  ///< one after another
+  int64_t staging_bytes = 0;              ///< the largest of the groups and computations
+  int64_t bytes_needed = 0;  ///< of the sources, counted for each target that takes them
+  int64_t bytes_read = 0;    ///< by all of them
+  int64_t read_calls = 0;    ///< runs of consecutive bytes
+};
+
+/// How the box of an input is made: a tile of its own, in the staging buffer.
+struct OperandReads {
+  Box box;                       ///< of the input
+  int64_t at_bytes = 0;          ///< in the staging buffer, row-major
+  int64_t size_bytes = 0;        ///< of the box
+  int64_t staging_at_bytes = 0;  ///< where its own staging begins
+  TileReads reads;               ///< into those bytes
 };
 
 /// Units: regions of the result count tile bytes on the target side.
+/// Errors: plan if what a block takes to be computed is more than `limits` leave beside the tile.
 TileReads read_tile(const CopyProgram& program, const Tile& tile, const ScheduleLimits& limits);
 
 }  // namespace weightloom

@@ -9,6 +9,7 @@
 
 #include "weightloom/base/dtype.h"
 #include "weightloom/base/export.h"
+#include "weightloom/mapping/quantised_targets.h"
 #include "weightloom/plan/expected.h"
 #include "weightloom/plan/renames.h"
 #include "weightloom/sharding/load_spec.h"
@@ -44,6 +45,10 @@ struct Selection {
   /// `meshes`, or, where its shards are bound, what one rank holds. None: the layout's own tensors.
   std::vector<LoadSpec> load_specs;
   std::vector<std::string> keep_dtype;  ///< globs over target names that `dtype` does not touch
+  /// Quantised tensors become values before any rule, of `dtype` or else of config.json's.
+  bool dequantize = false;
+  /// What targets are quantised to after all rules, but for those that keep_dtype names.
+  std::optional<EncodeScheme> quantize;
 
   /// True if include or exclude may leave targets out.
   bool is_partial() const noexcept { return !include.empty() || !exclude.empty(); }

@@ -1,10 +1,12 @@
-// How one tile is read: which runs go straight into it, which through the staging buffer.
+// How one tile is read: which runs go straight into it, which through the staging buffer. What is
+// computed for it stands in tile_computations.cc.
 #include <algorithm>
 #include <optional>
 #include <tuple>
 #include <utility>
 
 #include "weightloom/plan/schedule.h"
+#include "weightloom/plan/tile_computations_internal.h"
 
 namespace weightloom {
 namespace {
@@ -111,13 +113,16 @@ Region outermost_steps(const Region& region, Steps steps) {
   return part;
 }
 
-class TileReader {
+class RegionReader {
  public:
-  TileReader(const CopyProgram& program, const Tile& tile, const ScheduleLimits& limits)
+  RegionReader(const CopyProgram& program, ReadLimits limits)
       : program_(program),
-        staging_cap_(limits.worker_bytes - tile.size_bytes),
-        may_share_(!tile.long_runs) {
-    for (const Piece& piece : tile.pieces) collect(piece);
+        staging_cap_(limits.staging_bytes),
+        may_share_(limits.may_share),
+        computed_(program, limits.staging_bytes) {}
+
+  void add(const ProgramTarget& target, std::vector<Region> regions, int32_t owner) {
+    for (Region& region : regions) collect(target, std::move(region), owner);
   }
 
   TileReads read() && {
@@ -132,24 +137,32 @@ class TileReader {
       i = some.last;
     }
     merge_direct();
+    add_computations();
     return std::move(reads_);
   }
 
  private:
-  void collect(const Piece& piece) {
-    const auto& target = program_.targets()[static_cast<size_t>(piece.target)];
-    const int64_t shift = piece.at_bytes - piece.begin_bytes;
-    for (Region& region : clip_target(target, piece.begin_bytes, piece.end_bytes)) {
-      region.target_offset += shift;
-      if (region.is_pad()) {
-        reads_.fills.push_back(std::move(region));
-        continue;
+  void collect(const ProgramTarget& target, Region region, int32_t owner) {
+    if (region.is_pad()) {
+      reads_.fills.push_back(std::move(region));
+      return;
+    }
+    const ProgramSource& source = program_.source_of(region);
+    const RegionType type = program_.type_of(target, region);
+    if (source.is_computed()) return computed_.add(region, type, owner);
+    region.source_offset += source.offset_bytes;
+    if (!target.is_computed) reads_.bytes_needed += volume(region) * type.source_bytes();
+    collect({source.file, {std::move(region), type, owner}});
+  }
+
+  void add_computations() {
+    reads_.computations = std::move(computed_).take();
+    for (const Computation& computation : reads_.computations) {
+      reads_.staging_bytes = std::max(reads_.staging_bytes, computation.staging_bytes);
+      for (const OperandReads& input : computation.inputs) {
+        reads_.bytes_read += input.reads.bytes_read;
+        reads_.read_calls += input.reads.read_calls;
       }
-      const auto& source = program_.sources()[static_cast<size_t>(region.source)];
-      const RegionType type = program_.type_of(target, region);
-      region.source_offset += source.offset_bytes;
-      reads_.bytes_needed += volume(region) * type.source_bytes();
-      collect({source.file, {std::move(region), type, piece.target}});
     }
   }
 
@@ -343,13 +356,41 @@ class TileReader {
   int64_t staging_cap_;
   bool may_share_;  // regions of long runs may take the same bytes
   std::vector<TileRegion> regions_;
+  Computations computed_;
   TileReads reads_;
 };
 
+/// Of what a target needs, the share of bytes [0, end) of it.
+int64_t needed_until(const ProgramTarget& target, int64_t end) {
+  const double share = static_cast<double>(end) / static_cast<double>(target.size_bytes);
+  return end == target.size_bytes
+             ? target.needed_bytes
+             : static_cast<int64_t>(static_cast<double>(target.needed_bytes) * share);
+}
+
 }  // namespace
 
+TileReads read_regions(const CopyProgram& program, const ProgramTarget& target,
+                       std::vector<Region> regions, int32_t owner, const ReadLimits& limits) {
+  RegionReader reader(program, limits);
+  reader.add(target, std::move(regions), owner);
+  return std::move(reader).read();
+}
+
 TileReads read_tile(const CopyProgram& program, const Tile& tile, const ScheduleLimits& limits) {
-  return TileReader(program, tile, limits).read();
+  RegionReader reader(program, {limits.worker_bytes - tile.size_bytes, !tile.long_runs});
+  int64_t needed = 0;  // by pieces of targets that are computed: shares that add up
+  for (const Piece& piece : tile.pieces) {
+    const auto& target = program.targets()[static_cast<size_t>(piece.target)];
+    std::vector<Region> regions = clip_target(target, piece.begin_bytes, piece.end_bytes);
+    for (Region& region : regions) region.target_offset += piece.at_bytes - piece.begin_bytes;
+    reader.add(target, std::move(regions), piece.target);
+    if (!target.is_computed) continue;
+    needed += needed_until(target, piece.end_bytes) - needed_until(target, piece.begin_bytes);
+  }
+  TileReads reads = std::move(reader).read();
+  reads.bytes_needed += needed;
+  return reads;
 }
 
 }  // namespace weightloom

@@ -7,9 +7,10 @@ namespace weightloom {
 namespace {
 
 /// The only region that reaches into bytes [begin, end) of a target, if these lie in whole steps of
-/// its outermost axis: before its first step and after its last one lies nothing of them.
+/// its outermost axis: before its first step and after its last one lies nothing of them. None of a
+/// target that is computed: where blocks begin matters then.
 const Region* only_region(const ProgramTarget& target, int64_t begin, int64_t end) {
-  if (!target.disjoint_hulls) return nullptr;
+  if (!target.disjoint_hulls || target.is_computed) return nullptr;
   auto next = std::ranges::upper_bound(target.regions, begin, {}, &Region::target_offset);
   if (next == target.regions.begin()) return nullptr;
   const Region& region = *(next - 1);
