@@ -162,9 +162,12 @@ struct InputRows {
 /// Encodes a box of F32 values into its operands (codes, scales), and gives how many of the values
 /// are infinite or NaN. Those have no part in a block's maximum: an infinity becomes the largest
 /// code, a NaN the code of NaN, or where codes have none, as in e2m1, the scale NaN.
-/// Law: decode(encode(x)) encoded again gives the same codes and scales, for finite values; with
-///      scales in F32 where each block's maximum is a value of BF16 or F16 and values are decoded
-///      to that dtype (in F32 a scale may move by its last bit).
+/// Law: decode(encode(x)) encoded again gives
+///        e2m1: the same codes and scales, if x is finite;
+///        fp8, scales in F32: the same, if x is of BF16 and is decoded to it. Otherwise the scale
+///        may move by its last bit (decoded to F32), or codes of the least values (to F16);
+///        fp8, scales that are powers of two: the same values; the same codes and scales from the
+///        second time on. A maximum that rounds down to half of the largest code halves the scale.
 /// Precondition: can_encode; box as encode_granule says; operands as decode's.
 int64_t encode(const BlockCodec& codec, const ValueBox& box, const InputRows& values,
                std::span<const OperandSpan> operands) noexcept;

@@ -24,8 +24,9 @@
 // Encoding. amax is the largest magnitude of a block's finite values.
 //   fp8     max = 448, or 57344 for F8_E5M2. scale = max ÷ amax, 1 if amax = 0, and the largest
 //           finite number if that is too large; stored is 1 ÷ scale. With scales that are powers of
-//           two: the least one not below 1 ÷ scale is stored, and scale is its inverse.
-//           code = value × scale, cut to ±max, rounded to nearest even.
+//           two: the least one not below 1 ÷ scale, nor below 2^-126, is stored, and scale is its
+//           inverse. (The source takes the logarithm in F32, and misses some that are 2^n and a few
+//           bits.) code = value × scale, cut to ±max, rounded to nearest even.
 //           Source: Transformers 5.23.0, integrations/finegrained_fp8.py, Fp8Quantize.
 //   e2m1    stored is 2^(⌊log2 amax⌋ − 2), kept within the scale's range; the least for amax = 0.
 //           code = value ÷ stored, rounded to nearest even, cut to ±6.   Source: OCP MX v1.0, 6.3.

@@ -31,12 +31,12 @@ float power_of_two(uint32_t exponent) {
                                             : exponent << kMantissaBits);
 }
 
-/// The least exponent of F8_E8M0 whose power of two is not below a positive value.
+/// The least exponent of F8_E8M0 whose power of two is neither below a positive value nor 2^-126.
 uint32_t exponent_not_below(float value) {
   const auto pattern = std::bit_cast<uint32_t>(value);
-  if (pattern <= uint32_t{1} << (kMantissaBits - 1)) return 0;
   const uint32_t mantissa = pattern & ((uint32_t{1} << kMantissaBits) - 1);
-  return std::min((pattern >> kMantissaBits) + (mantissa != 0 ? 1 : 0), uint32_t{254});
+  return std::clamp((pattern >> kMantissaBits) + (mantissa != 0 ? 1 : 0), uint32_t{1},
+                    uint32_t{254});
 }
 
 Scale fp8_scale(float amax, float largest, bool is_power_of_two) {

@@ -20,12 +20,12 @@ struct Scale {
   float multiplier = 1;  ///< of values, to become codes
 };
 
-/// 2^⌈log2 value⌉ as F8_E8M0, of a positive value.
+/// 2^⌈log2 value⌉ as F8_E8M0, of a positive value, at least 2^-126.
 uint32_t exponent_not_below(float value) {
   int exponent = 0;
   const float mantissa = std::frexp(value, &exponent);  // in [0.5, 1)
   const int power = mantissa == 0.5F ? exponent - 1 : exponent;
-  return static_cast<uint32_t>(std::clamp(power, -127, 127) + 127);
+  return static_cast<uint32_t>(std::clamp(power, -126, 127) + 127);
 }
 
 Scale fp8_scale(float amax, float largest, bool power_of_two) {

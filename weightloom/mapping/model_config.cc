@@ -66,12 +66,15 @@ struct ModelConfig::Json {
 ModelConfig::ModelConfig() = default;
 
 ModelConfig ModelConfig::parse(std::string_view json, std::string_view file) {
+  return of({internal::parse_json_object(without_non_finite(json), file, ErrorCode::format)});
+}
+
+ModelConfig ModelConfig::of(Json json) {
   ModelConfig config;
-  auto root = internal::parse_json_object(without_non_finite(json), file, ErrorCode::format);
   config.present_ = true;
-  config.model_type_ = text_or_empty(root, "model_type");
-  config.architectures_ = texts_or_empty(root, "architectures");
-  config.json_ = std::make_shared<const Json>(Json{std::move(root)});
+  config.model_type_ = text_or_empty(json.root, "model_type");
+  config.architectures_ = texts_or_empty(json.root, "architectures");
+  config.json_ = std::make_shared<const Json>(std::move(json));
   return config;
 }
 
@@ -117,6 +120,48 @@ std::optional<std::vector<int64_t>> ModelConfig::integers_at(std::string_view pa
     integers.push_back(*integer);
   }
   return integers;
+}
+
+std::optional<double> ModelConfig::number_at(std::string_view path) const {
+  const nlohmann::json* found = present_ ? find(json_->root, path) : nullptr;
+  if (found == nullptr || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+std::optional<std::vector<std::string>> ModelConfig::texts_at(std::string_view path) const {
+  const nlohmann::json* found = present_ ? find(json_->root, path) : nullptr;
+  if (found == nullptr || !found->is_array()) return std::nullopt;
+  std::vector<std::string> texts;
+  for (const auto& item : *found) {
+    if (!item.is_string()) return std::nullopt;
+    texts.push_back(item.get<std::string>());
+  }
+  return texts;
+}
+
+std::optional<ModelConfig> ModelConfig::object_at(std::string_view path) const {
+  const nlohmann::json* found = present_ ? find(json_->root, path) : nullptr;
+  if (found == nullptr || !found->is_object()) return std::nullopt;
+  return of({*found});
+}
+
+std::vector<std::string> ModelConfig::keys() const {
+  std::vector<std::string> keys;
+  if (!present_) return keys;
+  for (const auto& item : json_->root.items()) keys.push_back(item.key());
+  return keys;
+}
+
+std::optional<ModelConfig> ModelConfig::member(const std::string& key) const {
+  if (!present_) return std::nullopt;
+  const auto found = json_->root.find(key);
+  if (found == json_->root.end() || !found->is_object()) return std::nullopt;
+  return of({*found});
+}
+
+bool operator==(const ModelConfig& a, const ModelConfig& b) {
+  if (!a.present_ || !b.present_) return a.present_ == b.present_;
+  return a.json_->root == b.json_->root;
 }
 
 }  // namespace weightloom

@@ -41,9 +41,24 @@ class ModelConfig {
   std::optional<bool> flag_at(std::string_view path) const;
   /// A list of integers at a path of keys; nothing if there is none.
   std::optional<std::vector<int64_t>> integers_at(std::string_view path) const;
+  /// A number, whole or not, at a path of keys; nothing if there is none.
+  std::optional<double> number_at(std::string_view path) const;
+  /// A list of strings at a path of keys; nothing if there is none.
+  std::optional<std::vector<std::string>> texts_at(std::string_view path) const;
+  /// The object at a path of keys, as a config of its own; nothing if there is none.
+  std::optional<ModelConfig> object_at(std::string_view path) const;
+  /// The keys of this object, sorted.
+  std::vector<std::string> keys() const;
+  /// What stands under one key, which may hold dots, if it is an object.
+  std::optional<ModelConfig> member(const std::string& key) const;
+
+  /// True if both are the same JSON.
+  friend bool operator==(const ModelConfig& a, const ModelConfig& b);
 
  private:
   struct Json;
+  static ModelConfig of(Json json);
+
   std::shared_ptr<const Json> json_;
   bool present_ = false;
   std::string model_type_;
