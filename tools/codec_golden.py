@@ -77,7 +77,19 @@ def gguf_cases() -> Iterator[Case]:
     """Random blocks; what of a block is an F16 is of ordinary size."""
     places = {"Q4_1": (0, 2), "Q5_1": (0, 2), "Q2_K": (80, 82), "Q3_K": (108,)}
     places |= {"Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
-    for kind in "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL".split():
+    for kind in [
+        "Q4_0",
+        "Q4_1",
+        "Q5_0",
+        "Q5_1",
+        "Q8_0",
+        "Q2_K",
+        "Q3_K",
+        "Q4_K",
+        "Q5_K",
+        "Q6_K",
+        "IQ4_NL",
+    ]:
         quant = GGMLQuantizationType[kind]
         values, size = GGML_QUANT_SIZES[quant]
         blocks = RANDOM.integers(0, 256, (1 if values == 256 else 3, size), dtype=np.uint8)
@@ -157,9 +169,7 @@ def whole_byte_cases() -> Iterator[Case]:
     state = {"weight": codes, "weight_scale": scales, "weight_zero_point": zeros}
     codec = {"format": "int8", "code_dtype": "I8", "scale_dtype": "BF16", "block_cols": 0}
     made = decompressed("int-quantized", state, how).to(torch.bfloat16)
-    yield case(
-        "compressed-tensors int8", codec | {"zero_points": True}, made, codes, scales, zeros
-    )
+    yield case("compressed-tensors int8", codec | {"zero_points": True}, made, codes, scales, zeros)
 
     fp8 = torch.from_numpy(RANDOM.integers(0, 127, (6, 12), dtype=np.uint8))
     fp8 = (fp8 | torch.from_numpy(RANDOM.integers(0, 2, (6, 12), dtype=np.uint8) * 128)).view(
@@ -177,9 +187,7 @@ def four_bit_float_cases() -> Iterator[Case]:
     codes = torch.from_numpy(RANDOM.integers(0, 256, (3, 24), dtype=np.uint8))
     scales = floats(3, 3).abs().to(torch.float8_e4m3fn)
     top = torch.tensor([1234.5])
-    how = scheme(
-        num_bits=4, type="float", strategy="tensor_group", group_size=16, symmetric=True
-    )
+    how = scheme(num_bits=4, type="float", strategy="tensor_group", group_size=16, symmetric=True)
     state = {"weight_packed": codes, "weight_scale": scales, "weight_global_scale": top}
     codec = {"format": "e2m1", "code_dtype": "U8", "scale_dtype": "F8_E4M3", "block_cols": 16}
     made = decompressed("nvfp4-pack-quantized", state, how)
