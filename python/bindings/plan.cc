@@ -45,6 +45,14 @@ DType dtype_called(const std::string& name) {
   throw Error(ErrorCode::usage, "dtype='" + name + "'", "take BF16, F16, F32 or F64");
 }
 
+std::optional<EncodeScheme> scheme_called(const std::string& name) {
+  if (name == "keep") return std::nullopt;
+  for (const EncodeScheme scheme : {EncodeScheme::fp8_block, EncodeScheme::mxfp4}) {
+    if (name == to_string(scheme)) return scheme;
+  }
+  throw Error(ErrorCode::usage, "quantize='" + name + "'", "take 'keep', 'fp8-block' or 'mxfp4'");
+}
+
 }  // namespace
 
 Selection selection_of(const PlanRequest& request, MemoryFiles& files,
@@ -62,6 +70,8 @@ Selection selection_of(const PlanRequest& request, MemoryFiles& files,
   if (request.dtype) selection.dtype = dtype_called(*request.dtype);
   selection.keep_dtype = request.keep_dtype;
   selection.expected = request.expected;
+  selection.dequantize = request.dequantize;
+  selection.quantize = scheme_called(request.quantize);
   add_spread(selection, request, files, operations);
   return selection;
 }

@@ -33,6 +33,8 @@ struct PlanRequest {
   std::optional<std::string> tp_plan{};     ///< auto, a path, or the text of such a file
   std::optional<std::string> placements{};  ///< a path, or the text
   std::optional<std::string> load_specs{};  ///< a path, or the text
+  bool dequantize = false;                  ///< codes and scales become values
+  std::string quantize = "keep";            ///< keep, fp8-block, mxfp4
 };
 
 /// The same in the library's words; texts that were given in place of paths go to `files`.

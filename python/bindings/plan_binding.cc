@@ -58,7 +58,7 @@ PlanPtr make_plan(SourcePtr source, std::string mapping, std::string from, std::
                   std::optional<std::string> config_json, std::optional<Expected> expected,
                   std::string mesh, std::optional<int64_t> rank, std::optional<std::string> tp_plan,
                   std::optional<std::string> placements, std::optional<std::string> load_specs,
-                  RegistryPtr registry, int threads) {
+                  bool dequantize, std::string quantize, RegistryPtr registry, int threads) {
   const PlanRequest request{std::move(mapping),     std::move(from),
                             std::move(to),          std::move(dtype),
                             std::move(keep_dtype),  std::move(include),
@@ -67,7 +67,8 @@ PlanPtr make_plan(SourcePtr source, std::string mapping, std::string from, std::
                             std::move(config_json), std::move(expected),
                             std::move(mesh),        rank,
                             std::move(tp_plan),     std::move(placements),
-                            std::move(load_specs)};
+                            std::move(load_specs),  dequantize,
+                            std::move(quantize)};
   const Registry known = registry ? *registry : shipped_registry();  // others may add to it
   const nb::gil_scoped_release released;
   return Plan::make(std::move(source), request, known, threads);
@@ -135,6 +136,7 @@ void bind_plan(nb::module_& module) {
              nb::arg("config_json") = nb::none(), nb::arg("expected") = nb::none(),
              nb::arg("mesh") = "", nb::arg("rank") = nb::none(), nb::arg("tp_plan") = nb::none(),
              nb::arg("placements") = nb::none(), nb::arg("load_specs") = nb::none(),
+             nb::arg("dequantize") = false, nb::arg("quantize") = "keep",
              nb::arg("registry") = nb::none(), nb::arg("threads") = 1,
              "Plans a conversion of a Checkpoint.");
 }

@@ -88,6 +88,8 @@ void bind_selection(nb::module_& module) {
       .def_rw("exclude", &PlanRequest::exclude, "Globs; wins over include.")
       .def_rw("architecture", &PlanRequest::architecture, "The class; '': config.json's.")
       .def_rw("renames", &PlanRequest::renames, "Pairs of pattern and text, run first.")
+      .def_rw("dequantize", &PlanRequest::dequantize, "Codes and scales become values.")
+      .def_rw("quantize", &PlanRequest::quantize, "'keep', 'fp8-block' or 'mxfp4'.")
       .def_rw("lenient", &PlanRequest::lenient, "Let pass what no target uses.");
 }
 

@@ -122,6 +122,8 @@ def plan(
     tp_plan: Rules = None,
     placements: Rules = None,
     load_specs: Rules = None,
+    dequantize: bool = False,
+    quantize: str = "keep",
     registry: Registry | None = None,
     config_json: str | None = None,
     threads: int | None = None,
@@ -171,6 +173,12 @@ def plan(
         before `tp_plan`; the first that matches wins.
     load_specs : path or list, optional
         LoadSpecs: keys, fused dim, shards.
+    dequantize : bool
+        Quantised tensors (FP8, MXFP4, GPTQ, ...: docs/quantisation.md) become values before any
+        rule, of `dtype`, else of config.json's dtype, else BF16. By default codes and scales stay.
+    quantize : {"keep", "fp8-block", "mxfp4"}
+        What weights are quantised to after all rules, but for those that `keep_dtype` or
+        config.json's modules_to_not_convert names.
     registry : Registry, optional
         Where mappings are looked up; `default_registry` by default.
     config_json : str, optional
@@ -205,6 +213,8 @@ def plan(
         registry=registry if registry is not None else default_registry,
         config_json=config_json,
         expected=expected_of(expect),
+        dequantize=dequantize,
+        quantize=quantize,
         **spread_request(mesh, rank, tp_plan, placements, load_specs),
         threads=thread_count(threads),
     )

@@ -317,6 +317,8 @@ def _selection(
     architecture: str | None = None,
     rename: Any = None,
     lenient: bool = False,
+    dequantize: bool = False,
+    quantize: str = "keep",
 ) -> Selection:
     selection = Selection()
     selection.mapping, selection.from_, selection.to = mapping, from_, to
@@ -324,6 +326,7 @@ def _selection(
     selection.include, selection.exclude = texts(include, "include"), texts(exclude, "exclude")
     selection.architecture, selection.renames = architecture or "", rename_pairs(rename)
     selection.lenient = lenient
+    selection.dequantize, selection.quantize = dequantize, quantize
     return selection
 
 

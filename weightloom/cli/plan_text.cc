@@ -54,8 +54,8 @@ std::string casts_text(const Conversion& conversion) {
   const auto targets = conversion.program.targets();
   const auto count = std::count_if(targets.begin(), targets.end(),
                                    [](const ProgramTarget& target) { return target.has_casts; });
-  if (count == 0 || !conversion.dtype) return "";
-  return fmt::format("{} to {}", count_text(count, "target"), to_string(*conversion.dtype));
+  if (count == 0 || !conversion.config.dtype) return "";
+  return fmt::format("{} to {}", count_text(count, "target"), to_string(*conversion.config.dtype));
 }
 
 /// "lm_head.weight = model.embed_tokens.weight", or nothing where nothing is tied.

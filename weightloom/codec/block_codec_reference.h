@@ -22,7 +22,8 @@
 // gguf_reference_internal.h has those of GGUF.
 //
 // Encoding. amax is the largest magnitude of a block's finite values.
-//   fp8     max = 448, or 57344 for F8_E5M2. scale = max ÷ amax, 1 if amax = 0, and the largest
+//   fp8     max = 448, or 57344 for F8_E5M2. scale = (1 ÷ amax) × max, 1 if amax = 0, and the
+//   largest
 //           finite number if that is too large; stored is 1 ÷ scale. With scales that are powers of
 //           two: the least one not below 1 ÷ scale, nor below 2^-126, is stored, and scale is its
 //           inverse. (The source takes the logarithm in F32, and misses some that are 2^n and a few

@@ -11,6 +11,7 @@
 #include "weightloom/codec/code_rows_internal.h"
 #include "weightloom/codec/code_unpack_internal.h"
 #include "weightloom/codec/exact_floats_internal.h"
+#include "weightloom/codec/lookup_rows_internal.h"
 
 namespace weightloom {
 namespace {
@@ -24,6 +25,8 @@ constexpr int64_t kNoGroup = -1;
 constexpr uint32_t kNaN = 0x7fc00000;
 
 constexpr float kE2m1[16] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
+
+constexpr float kIntegers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 bool is_power_of_two(DType dtype) { return dtype == DType::F8_E8M0 || dtype == DType::U8; }
 
@@ -121,6 +124,8 @@ class BoxDecoder {
     }
     std::byte* out = out_.data + (row - box_.row_begin) * out_.row_bytes +
                      (first_col_ - box_.col_begin) * (bits(out_.dtype) / 8);
+    if (has_tables_ && look_up(out)) return 0;
+    if (!is_spread_) spread_group();
     return write(out);
   }
 
@@ -139,44 +144,58 @@ class BoxDecoder {
     return index < 0 || index >= codec_.groups ? codec_.groups : index;
   }
 
-  /// Scales and zeros of the chunk's columns in a group of rows.
+  /// Scales and zeros of the chunk's groups of columns in a group of rows, and tables if they fit.
   void take_group(int64_t group) {
     group_ = group;
-    if (codec_.group_index && group == codec_.groups) {
-      std::fill_n(scales_, row_.count, std::bit_cast<float>(kNaN));
-      std::fill_n(zeros_, row_.count, 0.0F);
-      return;
-    }
     const int64_t first = group_of(first_col_, codec_.block_cols);
-    const int64_t last = group_of(first_col_ + row_.count - 1, codec_.block_cols);
-    take_scales(group, first, last - first + 1);
-    if (row_.steps == RowSteps::zero_scale || row_.steps == RowSteps::zero_scale_factor) {
-      take_zeros(group, first, last - first + 1);
+    groups_ = group_of(first_col_ + row_.count - 1, codec_.block_cols) - first + 1;
+    if (codec_.group_index && group == codec_.groups) {
+      std::fill_n(group_scales_, groups_, std::bit_cast<float>(kNaN));
+      std::fill_n(group_zeros_, groups_, 0.0F);
+    } else {
+      take_scales(group, first);
+      if (has_zeros()) take_zeros(group, first);
     }
+    has_tables_ = may_look_up() && fill_tables();
+    is_spread_ = false;
   }
 
-  void take_scales(int64_t group, int64_t first, int64_t count) {
+  bool has_zeros() const {
+    return row_.steps == RowSteps::zero_scale || row_.steps == RowSteps::zero_scale_factor;
+  }
+
+  void take_scales(int64_t group, int64_t first) {
     const BoundOperand& scales = operands_.of(OperandRole::scales);
-    to_floats(scales.dtype, scales.at(group, first), count, groups_);
-    if (codec_.global_scale != GlobalScale::none) {
-      float global = 0;
-      std::memcpy(&global, operands_.of(OperandRole::global_scale).data, sizeof(global));
-      const bool multiplies = codec_.global_scale == GlobalScale::multiplies;
-      for (int64_t i = 0; i < count; ++i) {
-        groups_[i] = multiplies ? groups_[i] * global : groups_[i] / global;
-      }
+    to_floats(scales.dtype, scales.at(group, first), groups_, group_scales_);
+    if (codec_.global_scale == GlobalScale::none) return;
+    float global = 0;
+    std::memcpy(&global, operands_.of(OperandRole::global_scale).data, sizeof(global));
+    const bool multiplies = codec_.global_scale == GlobalScale::multiplies;
+    for (int64_t i = 0; i < groups_; ++i) {
+      group_scales_[i] = multiplies ? group_scales_[i] * global : group_scales_[i] / global;
     }
-    spread(scales_);
   }
 
-  /// What stands in groups_ for groups of columns, for each column of the chunk.
-  void spread(float* out) const {
+  void take_zeros(int64_t group, int64_t first) {
+    const int middle = codec_.format == BlockFormat::packed ? 1 << (codec_.bits - 1) : 0;
+    for (int64_t i = 0; i < groups_; ++i) {
+      group_zeros_[i] = static_cast<float>(middle + zero_of(group, first + i));
+    }
+  }
+
+  /// Brings what stands beside groups of columns beside each column.
+  void spread_group() {
+    spread(group_scales_, scales_);
+    if (has_zeros()) spread(group_zeros_, zeros_);
+    is_spread_ = true;
+  }
+
+  void spread(const float* value, float* out) const {
     if (codec_.block_cols == 1) {
-      std::copy_n(groups_, row_.count, out);
+      std::copy_n(value, row_.count, out);
       return;
     }
     const int64_t end = first_col_ + row_.count;
-    const float* value = groups_;
     for (int64_t col = first_col_; col < end; ++value) {
       const int64_t next = codec_.block_cols == kEntireDim
                                ? end
@@ -186,12 +205,41 @@ class BoxDecoder {
     }
   }
 
-  void take_zeros(int64_t group, int64_t first, int64_t count) {
-    const int middle = codec_.format == BlockFormat::packed ? 1 << (codec_.bits - 1) : 0;
-    for (int64_t i = 0; i < count; ++i) {
-      groups_[i] = static_cast<float>(middle + zero_of(group, first + i));
+  /// Columns that share a table.
+  int64_t table_cols() const { return groups_ == 1 ? kChunk : codec_.block_cols; }
+
+  bool may_look_up() const {
+    if (out_.dtype != DType::BF16) return false;
+    const bool is_whole = groups_ == 1 || (codec_.block_cols % kLookupStep == 0 &&
+                                           first_col_ % codec_.block_cols == 0);
+    const bool is_nibbles = codec_.format == BlockFormat::packed && codec_.bits == 4;
+    return is_whole &&
+           (is_nibbles || row_.kind == CodeKind::table16 || row_.kind == CodeKind::e4m3);
+  }
+
+  bool fill_tables() {
+    for (int64_t i = 0; i < groups_; ++i) {
+      LookupTable& table = tables_[i];
+      if (row_.kind == CodeKind::e4m3) {
+        if (!fill_e4m3_table(group_scales_[i], table)) return false;
+        continue;
+      }
+      const bool is_table = row_.kind == CodeKind::table16;
+      const TableTerms terms{.numbers = is_table ? table_ : kIntegers,
+                             .zero = is_table ? 0 : group_zeros_[i],
+                             .scale = group_scales_[i]};
+      if (!fill_table(terms, table)) return false;
     }
-    spread(zeros_);
+    return true;
+  }
+
+  bool look_up(std::byte* out) {
+    const std::span<const LookupTable> tables(tables_, static_cast<size_t>(groups_));
+    if (row_.kind == CodeKind::e4m3) {
+      return look_up_e4m3(row_.codes, row_.count, table_cols(), tables, out);
+    }
+    look_up_codes(codes_, row_.count, table_cols(), tables, out);
+    return true;
   }
 
   int zero_of(int64_t group, int64_t across) const {
@@ -276,14 +324,19 @@ class BoxDecoder {
   const ValueRows& out_;
   CodeRow row_;
   int64_t first_col_ = 0;
-  int64_t group_ = kNoGroup;  // whose scales and zeros are taken
+  int64_t group_ = kNoGroup;  // of rows, whose scales and zeros are taken
+  int64_t groups_ = 0;        // of columns in the chunk
+  bool has_tables_ = false;   // for the group
+  bool is_spread_ = true;     // the group's scales and zeros stand beside each column
   alignas(64) float scales_[kRoom] = {};
   alignas(64) float zeros_[kRoom] = {};
   alignas(64) float offsets_[kRoom] = {};
-  alignas(64) float groups_[kRoom] = {};
+  alignas(64) float group_scales_[kRoom];
+  alignas(64) float group_zeros_[kRoom];
   alignas(64) float numbers_[kRoom];
   alignas(64) float table_[256];
   alignas(64) uint8_t codes_[kRoom];
+  LookupTable tables_[kChunk / kLookupStep];
 };
 
 }  // namespace

@@ -40,7 +40,7 @@ uint32_t exponent_not_below(float value) {
 }
 
 Scale fp8_scale(float amax, float largest, bool is_power_of_two) {
-  float scale = amax == 0 ? 1 : largest / amax;
+  float scale = amax == 0 ? 1 : 1 / amax * largest;
   scale = std::min(scale, std::numeric_limits<float>::max());
   const float inverse = 1 / scale;
   if (!is_power_of_two) return {std::bit_cast<uint32_t>(inverse), scale};

@@ -99,7 +99,7 @@ HWY_INLINE V narrowed(D d, V magnitude) {
   }
   if constexpr (kRebias != 0) {
     result = hn::Sub(result, constant(d, static_cast<uint64_t>(kRebias) << kTo.mantissa_bits));
-    result = hn::Min(result, constant(d, kTo.infinity()));
+    result = hn::Min(result, constant(d, kTo.overflow()));
     // Beside a number whose last place is the least step of To, an addition rounds to such steps.
     constexpr uint64_t kStep = static_cast<uint64_t>(kRebias + 1 + kShift) << kWide.mantissa_bits;
     constexpr uint64_t kNormal = static_cast<uint64_t>(kRebias + 1) << kWide.mantissa_bits;

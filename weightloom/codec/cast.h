@@ -24,9 +24,10 @@ bool has_cast(DType dtype) noexcept;
 ///         through F32. Signed zeros and subnormals are values like others, whatever the
 ///         processor's flush-to-zero flags say. A NaN stays a NaN of its sign, made quiet, with the
 ///         top bits of its payload. Equal dtypes: the bytes are copied, signalling NaNs too.
-///         To F8_E4M3, which has no infinity, whatever rounds past 448 becomes NaN; the NaNs of F8
-///         have a mantissa of ones.
-/// Source: of F8, torch's `.to(float8_e4m3fn)` and `.to(float8_e5m2)`, which round F64 twice.
+///         To F8_E4M3, which has no infinity, whatever is larger than 448 becomes 448, infinities
+///         too; the NaNs of F8 have a mantissa of ones.
+/// Source: of F8, `.to(float8_e4m3fn)` and `.to(float8_e5m2)` of torch 2.13, which rounds F64 twice;
+///         earlier releases made NaN of what is larger than 448.
 /// Precondition: has_cast of both; the rounding mode is to nearest, as programs start.
 int64_t cast(DType from, DType to, const std::byte* in, std::byte* out, int64_t count) noexcept;
 

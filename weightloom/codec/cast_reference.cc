@@ -45,7 +45,7 @@ uint64_t nearest(const FloatFormat& format, const Magnitude& value) {
   const uint64_t hidden = uint64_t{1} << format.mantissa_bits;
   if (steps < hidden) return steps;  // subnormal
   const uint64_t biased = static_cast<uint64_t>(step - least_step) + 1;
-  return std::min((biased << format.mantissa_bits) + (steps - hidden), format.infinity());
+  return std::min((biased << format.mantissa_bits) + (steps - hidden), format.overflow());
 }
 
 uint64_t nan_of(const FloatFormat& from, const FloatFormat& to, uint64_t pattern) {
@@ -72,7 +72,7 @@ uint64_t cast_bits(DType from, DType to, uint64_t pattern) noexcept {
   const uint64_t sign = (pattern & source.sign_bit()) != 0 ? target.sign_bit() : 0;
   const uint64_t rest = pattern & (source.sign_bit() - 1);
   if (source.is_nan(rest)) return sign | nan_of(source, target, rest);
-  if (rest == source.infinity()) return sign | target.infinity();
+  if (rest == source.infinity()) return sign | target.overflow();
   return sign | nearest(target, magnitude_of(source, rest));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct CodecCase {
   BlockCodec codec;
   int64_t rows = 0;
   int64_t cols = 0;
+  friend std::ostream& operator<<(std::ostream& out, const CodecCase& c) { return out << c.name; }
 };
 
 inline BlockCodec floats8(DType codes, DType scales, int64_t block_rows, int64_t block_cols) {

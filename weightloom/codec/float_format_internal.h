@@ -9,7 +9,7 @@ namespace weightloom {
 
 /// One bit of sign, then the exponent, then the mantissa. An exponent of zeros is zero or a
 /// subnormal; of ones, infinity (mantissa 0) or NaN. Without infinity, only an exponent and a
-/// mantissa of ones are a NaN, which stands for whatever is too large as well.
+/// mantissa of ones are a NaN, and what is too large becomes the largest number.
 struct FloatFormat {
   int exponent_bits = 0;     ///< width of the exponent
   int mantissa_bits = 0;     ///< width of the mantissa, without its hidden one
@@ -19,12 +19,14 @@ struct FloatFormat {
   constexpr int bits() const noexcept { return 1 + exponent_bits + mantissa_bits; }
   /// What is taken off the exponent's pattern.
   constexpr int bias() const noexcept { return (1 << (exponent_bits - 1)) - 1; }
-  /// The pattern of +infinity, or of the NaN that stands for it: patterns below it, less the sign,
-  /// are finite; above it they are NaNs.
+  /// The pattern of +infinity, or of the NaN in its place: patterns below it, less the sign, are
+  /// finite; above it they are NaNs.
   constexpr uint64_t infinity() const noexcept {
     if (!has_infinity) return sign_bit() - 1;
     return ((uint64_t{1} << exponent_bits) - 1) << mantissa_bits;
   }
+  /// What is too large becomes this, less the sign.
+  constexpr uint64_t overflow() const noexcept { return infinity() - (has_infinity ? 0 : 1); }
   /// The pattern of a NaN, less the sign.
   constexpr bool is_nan(uint64_t magnitude) const noexcept {
     return magnitude > infinity() || (magnitude == infinity() && !has_infinity);

@@ -17,6 +17,7 @@
 #include "weightloom/base/temporary_folder_testing.h"
 #include "weightloom/execute/executor_testing.h"
 #include "weightloom/layout/layout_testing.h"
+#include "weightloom/plan/cost.h"
 #include "weightloom/plan/random_program_testing.h"
 #include "weightloom/safetensors/safetensors_testing.h"
 
@@ -40,6 +41,17 @@ class ExecutorTest : public ::testing::Test {
       const uint64_t seed = test_seed() + static_cast<uint64_t>(i);
       SCOPED_TRACE(::testing::Message() << "WEIGHTLOOM_SEED=" << seed);
       const RandomProgram random = testing::random_program(seed, scale, folder_.path());
+      check(random, testing::write_sources(random));
+    }
+  }
+
+  /// As for_each_program, on programs that decode and encode.
+  template <typename Check>
+  void for_each_node_program(int count, int64_t scale, Check check) {
+    for (int i = 0; i < count && !HasFailure(); ++i) {
+      const uint64_t seed = test_seed() + static_cast<uint64_t>(i);
+      SCOPED_TRACE(::testing::Message() << "WEIGHTLOOM_SEED=" << seed);
+      const RandomProgram random = testing::random_program_with_nodes(seed, scale, folder_.path());
       check(random, testing::write_sources(random));
     }
   }
@@ -96,6 +108,58 @@ TEST_F(ExecutorTest, EqualsTheInterpreterOnLargePrograms) {
     EXPECT_EQ(testing::executed(system_calls(), program, {4096, 20'000}, threads(2)), expected);
     EXPECT_EQ(testing::executed(system_calls(), program, kDefault, threads(1)), expected);
   });
+}
+
+// Blocks that are computed need room: their buffers begin on cache lines.
+constexpr ScheduleLimits kRoomForBlocks{.tile_bytes = 48, .worker_bytes = 8192};
+
+TEST_F(ExecutorTest, EqualsTheInterpreterOnProgramsThatDecodeAndEncode) {
+  for_each_node_program(400, 12, [](const RandomProgram& random, const CopyProgram& program) {
+    const auto expected = random.expected();
+    for (const ScheduleLimits& limits : {kDefault, kRoomForBlocks}) {
+      EXPECT_EQ(testing::executed(system_calls(), program, limits, threads(1)), expected);
+    }
+    EXPECT_EQ(testing::executed(system_calls(), program, kRoomForBlocks, threads(4)), expected);
+  });
+}
+
+TEST_F(ExecutorTest, EqualsTheInterpreterOnLargeProgramsThatDecodeAndEncode) {
+  for_each_node_program(20, 60, [](const RandomProgram& random, const CopyProgram& program) {
+    const auto expected = random.expected();
+    EXPECT_EQ(testing::executed(system_calls(), program, {4096, 20'000}, threads(2)), expected);
+    EXPECT_EQ(testing::executed(system_calls(), program, kDefault, threads(1)), expected);
+  });
+}
+
+TEST_F(ExecutorTest, StaysUnderTheLimitsOfItsWorkersWhereItDecodesAndEncodes) {
+  for_each_node_program(60, 12, [](const RandomProgram&, const CopyProgram& program) {
+    testing::CollectSink sink(program);
+    const auto tiles = make_schedule(program, testing::own_spaces(program), kRoomForBlocks);
+    const Cost cost = cost_of(program, tiles, kRoomForBlocks, 1);
+    const CountingReads calls;
+    const RunStatistics done = execute(calls, program, tiles, 0, kRoomForBlocks, sink, threads(1));
+    EXPECT_LE(done.peak_working_bytes, kRoomForBlocks.worker_bytes + 4096);
+    EXPECT_EQ(done.bytes_read, calls.bytes());
+    EXPECT_EQ(cost.bytes_read, calls.bytes());
+  });
+}
+
+TEST_F(ExecutorTest, RefusesABlockThatIsMoreThanItsMemory) {
+  constexpr int64_t kBytes = 64 * 64 * 4;
+  const std::string path = join_path(folder_.path(), "0");
+  File::create(system_calls(), path).write_at(Bytes(kBytes), 0);
+  ProgramNode node{{}, true, {64, 64}, {}};
+  node.codec.block_rows = node.codec.block_cols = 64;
+  node.inputs.push_back({"values", DType::F32, {64, 64}, kBytes, {{0, 0, 0, 0, {{kBytes, 1, 1}}}}});
+  const CopyProgram program(
+      {{"0", path, *status_of(system_calls(), path)}},
+      {{"a", DType::F32, {64, 64}, 0, 0, kBytes}, {"c", DType::F8_E4M3, {64, 64}, -1, 0, 4096, 0}},
+      {{"t", DType::F8_E4M3, {64, 64}, 4096, {{1, 0, 0, 0, {{4096, 1, 1}}}}}}, {node});
+  const auto error =
+      refusal_of([&] { testing::executed(system_calls(), program, {256, 8192}, threads(1)); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ErrorCode::plan);
+  EXPECT_THAT(error->what(), HasSubstr("'t': one block of it takes"));
 }
 
 TEST_F(ExecutorTest, EqualsTheInterpreterUnderShortReadsAndSignals) {

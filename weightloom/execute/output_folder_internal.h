@@ -10,6 +10,7 @@
 #include "weightloom/base/syscalls.h"
 #include "weightloom/execute/work_folder_internal.h"
 #include "weightloom/mapping/provenance.h"
+#include "weightloom/plan/conversion.h"
 #include "weightloom/safetensors/checkpoint.h"
 #include "weightloom/safetensors/shard_layout.h"
 

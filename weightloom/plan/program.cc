@@ -10,12 +10,22 @@ namespace weightloom {
 
 CopyProgram::CopyProgram(std::vector<ProgramFile> files, std::vector<ProgramSource> sources,
                          std::vector<ProgramTarget> targets, std::vector<ProgramNode> nodes)
-    : CopyProgram(std::make_shared<const Inputs>(
-                      Inputs{std::move(files), std::move(sources), std::move(nodes)}),
-                  std::move(targets)) {}
+    : targets_(std::move(targets)) {
+  const auto inputs =
+      std::make_shared<Inputs>(Inputs{std::move(files), std::move(sources), std::move(nodes)});
+  inputs_ = inputs;
+  for (ProgramNode& node : inputs->nodes) {
+    for (ProgramTarget& input : node.inputs) note_nodes(input);
+  }
+  note_targets();
+}
 
 CopyProgram::CopyProgram(std::shared_ptr<const Inputs> inputs, std::vector<ProgramTarget> targets)
     : inputs_(std::move(inputs)), targets_(std::move(targets)) {
+  note_targets();
+}
+
+void CopyProgram::note_targets() {
   for (ProgramTarget& target : targets_) {
     if (!inputs_->nodes.empty()) note_nodes(target);
     target_bytes_ += target.size_bytes;

@@ -142,6 +142,7 @@ class CopyProgram {
   };
   CopyProgram(std::shared_ptr<const Inputs> inputs, std::vector<ProgramTarget> targets);
   void note_nodes(ProgramTarget& target) const;
+  void note_targets();
 
   std::shared_ptr<const Inputs> inputs_;
   std::vector<ProgramTarget> targets_;

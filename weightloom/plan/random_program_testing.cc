@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "weightloom/base/checked.h"
 #include "weightloom/base/file.h"
 #include "weightloom/layout/chain_testing.h"
 #include "weightloom/layout/operations.h"
@@ -15,8 +16,8 @@ namespace {
 
 class Maker {
  public:
-  Maker(uint64_t seed, int64_t scale, const std::string& folder)
-      : random_(seed), scale_(scale), folder_(folder) {}
+  Maker(uint64_t seed, int64_t scale, const std::string& folder, bool with_nodes)
+      : random_(seed), scale_(scale), folder_(folder), with_nodes_(with_nodes) {}
 
   RandomProgram make() {
     result_.files.resize(static_cast<size_t>(pick(1, 3)));
@@ -28,7 +29,8 @@ class Maker {
       const std::string name = std::to_string(i);
       files.push_back({name, join_path(folder_, name), {}});
     }
-    result_.program = CopyProgram(std::move(files), std::move(sources_), std::move(targets_));
+    result_.program =
+        CopyProgram(std::move(files), std::move(sources_), std::move(targets_), std::move(nodes_));
     return std::move(result_);
   }
 
@@ -51,7 +53,73 @@ class Maker {
 
   /// A source of a casting target has any castable dtype, its target's too.
   Layout new_source(const Shape& shape) {
-    const DType dtype = casting_ ? kCastable[pick(0, 3)] : dtype_;
+    const bool is_matrix = shape.size() >= 2 && elements(shape) > 0;
+    if (with_nodes_ && casting_ && is_matrix && pick(0, 1) == 0) return decoded(shape);
+    return stored(shape, casting_ ? kCastable[pick(0, 3)] : dtype_);
+  }
+
+  /// FP8, or pairs of nibbles, in small blocks that do not divide the dims.
+  BlockCodec random_codec(bool encodes) {
+    BlockCodec codec;
+    if (pick(0, 1) == 0) {
+      codec.code_dtype = pick(0, 1) == 0 ? DType::F8_E4M3 : DType::F8_E5M2;
+      codec.scale_dtype = encodes || pick(0, 1) == 0 ? DType::F32 : DType::BF16;
+      codec.block_rows = pick(1, 4);
+      codec.block_cols = pick(1, 5);
+    } else {
+      codec.format = BlockFormat::e2m1;
+      codec.code_dtype = DType::U8;
+      codec.scale_dtype = DType::U8;
+      codec.block_cols = 2 * pick(1, 3);
+    }
+    return codec;
+  }
+
+  /// The shape of an operand of values of `shape`.
+  static Shape operand_shape(const CodecOperand& operand, Shape shape) {
+    const size_t rows = shape.size() - 2;
+    shape[rows] = ceil_div(shape[rows], operand.rows.values) * operand.rows.elements;
+    shape[rows + 1] = ceil_div(shape[rows + 1], operand.cols.values) * operand.cols.elements;
+    return shape;
+  }
+
+  Layout decoded(const Shape& shape) {
+    ProgramNode node{random_codec(false), false, shape, {}};
+    for (const CodecOperand& operand : operands_of(node.codec)) {
+      const Shape of_operand = operand_shape(operand, shape);
+      node.inputs.push_back(
+          lowered("operand", operand.dtype, stored(of_operand, operand.dtype), -1));
+    }
+    nodes_.push_back(std::move(node));
+    return computed("decoded", DType::F32, shape, 0);
+  }
+
+  /// A result of the last node.
+  Layout computed(std::string name, DType dtype, const Shape& shape, int32_t result) {
+    const auto id = static_cast<SourceId>(sources_.size());
+    sources_.push_back({std::move(name), dtype, shape, -1, 0, *checked_bytes(dtype, shape),
+                        static_cast<int32_t>(nodes_.size()) - 1, result});
+    return identity(id, shape);
+  }
+
+  /// Codes and scales of a layout's values, as a family, whole or in part.
+  void add_encoded(const std::string& name, Layout values, int32_t family) {
+    ProgramNode node{random_codec(true), true, values.shape(), {}};
+    const Shape shape = values.shape();
+    node.inputs.push_back(lowered("values", DType::F32, std::move(values), -1));
+    nodes_.push_back(node);
+    int32_t result = 0;
+    for (const CodecOperand& operand : operands_of(node.codec)) {
+      const Shape of_operand = operand_shape(operand, shape);
+      Layout made = computed(name, operand.dtype, of_operand, result);
+      if (pick(0, 3) == 0) made = permuted(made);
+      if (pick(0, 3) == 0) made = slice(made, 0, pick(0, of_operand[0] / 2), of_operand[0]);
+      targets_.push_back(
+          lowered(name + "." + std::to_string(result++), operand.dtype, std::move(made), family));
+    }
+  }
+
+  Layout stored(const Shape& shape, DType dtype) {
     const auto file = static_cast<int32_t>(pick(0, std::ssize(result_.files) - 1));
     Bytes& bytes = result_.files[static_cast<size_t>(file)];
     const int64_t size = *checked_bytes(dtype, shape);
@@ -104,6 +172,10 @@ class Maker {
     Layout layout = new_source(random_shape());
     for (int64_t steps = pick(0, 5); steps > 0; --steps) layout = step(std::move(layout));
     const std::string name = "t" + std::to_string(number);
+    const bool is_matrix = layout.rank() >= 2 && layout.size() > 0;
+    if (with_nodes_ && casting_ && is_matrix && pick(0, 1) == 0) {
+      return add_encoded(name, std::move(layout), static_cast<int32_t>(number));
+    }
     if (pick(0, 2) > 0) return add_target(name, std::move(layout), -1);
     std::vector<Layout> members = members_of(layout);
     for (size_t i = 0; i < members.size(); ++i) {
@@ -131,14 +203,19 @@ class Maker {
   }
 
   void add_target(std::string name, Layout layout, int32_t family) {
-    ProgramTarget target{std::move(name), dtype_, layout.shape(), 0, {}, true, false, family};
-    target.size_bytes = *checked_bytes(dtype_, layout.shape());
+    targets_.push_back(lowered(std::move(name), dtype_, std::move(layout), family));
+  }
+
+  ProgramTarget lowered(std::string name, DType dtype, Layout layout, int32_t family) const {
+    ProgramTarget target{std::move(name), dtype, layout.shape(), 0, {}, true, false};
+    target.family = family;
+    target.size_bytes = *checked_bytes(dtype, layout.shape());
     const auto source_dtype = [this](SourceId id) {
       return sources_[static_cast<size_t>(id)].dtype;
     };
-    target.regions = lower_to_bytes(std::move(layout), dtype_, source_dtype).regions;
+    target.regions = lower_to_bytes(std::move(layout), dtype, source_dtype).regions;
     for (const Region& region : target.regions) {
-      const bool casts = !region.is_pad() && source_dtype(region.source) != dtype_;
+      const bool casts = !region.is_pad() && source_dtype(region.source) != dtype;
       target.has_casts = target.has_casts || casts;
     }
     for (size_t i = 1; i < target.regions.size(); ++i) {
@@ -146,18 +223,20 @@ class Maker {
       target.disjoint_hulls = target.disjoint_hulls && before.target_offset + target_span(before) <
                                                            target.regions[i].target_offset;
     }
-    targets_.push_back(std::move(target));
+    return target;
   }
 
   std::mt19937_64 random_;
   int64_t scale_;
   const std::string& folder_;
+  bool with_nodes_;
   static constexpr DType kCastable[] = {DType::F64, DType::F32, DType::F16, DType::BF16};
   DType dtype_ = DType::U8;
   bool casting_ = false;
   RandomProgram result_;
   std::vector<ProgramSource> sources_;
   std::vector<ProgramTarget> targets_;
+  std::vector<ProgramNode> nodes_;
 };
 
 Sharding random_sharding(SeededDraw& draw, const Mesh& mesh, int64_t rank) {
@@ -187,7 +266,11 @@ std::vector<Bytes> RandomProgram::expected() const {
 }
 
 RandomProgram random_program(uint64_t seed, int64_t scale, const std::string& folder) {
-  return Maker(seed, scale, folder).make();
+  return Maker(seed, scale, folder, false).make();
+}
+
+RandomProgram random_program_with_nodes(uint64_t seed, int64_t scale, const std::string& folder) {
+  return Maker(seed, scale, folder, true).make();
 }
 
 Spread random_spread(uint64_t seed, const CopyProgram& program) {
@@ -209,7 +292,8 @@ CopyProgram write_sources(const RandomProgram& random) {
   }
   return CopyProgram(std::move(files),
                      {random.program.sources().begin(), random.program.sources().end()},
-                     {random.program.targets().begin(), random.program.targets().end()});
+                     {random.program.targets().begin(), random.program.targets().end()},
+                     {random.program.nodes().begin(), random.program.nodes().end()});
 }
 
 }  // namespace weightloom::testing

@@ -27,6 +27,10 @@ struct RandomProgram {
 /// `scale` bounds dims: small for many odd shapes, large for tiles. File i's path is `folder`/i.
 RandomProgram random_program(uint64_t seed, int64_t scale, const std::string& folder);
 
+/// The same with nodes: about half of the matrices that cast are decoded on the way, and about half
+/// of what would be a target that casts is encoded, into codes and scales.
+RandomProgram random_program_with_nodes(uint64_t seed, int64_t scale, const std::string& folder);
+
 /// Cuts of a program's targets, padded and striped ones too, over a mesh of 2 to 8 ranks.
 Spread random_spread(uint64_t seed, const CopyProgram& program);
 

@@ -1,0 +1,47 @@
+// Rows of codes become BF16 by tables of what each code stands for beside a scale: faster than
+// arithmetic where a scale covers many codes. On vectors of whatever the processor has.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace weightloom {
+
+/// Columns of a group of codes that share tables are a multiple of this.
+inline constexpr int64_t kLookupStep = 16;
+
+/// What 16 codes stand for in BF16: lower bytes, then upper ones.
+struct LookupTable {
+  alignas(16) uint8_t lower[16];
+  alignas(16) uint8_t upper[16];
+};
+
+/// (numbers[i] − zero) × scale + offset for each i, the last only if has_offset; rounded as
+/// row_to_bf16 rounds. False if one is not finite in BF16.
+struct TableTerms {
+  const float* numbers = nullptr;  ///< 16
+  float zero = 0;                  ///< 0 changes nothing
+  float scale = 1;                 ///< of all 16
+  float offset = 0;                ///< if has_offset
+  bool has_offset = false;         ///< adding 0 would change -0
+};
+/// Fills a table with them.
+bool fill_table(const TableTerms& terms, LookupTable& table) noexcept;
+
+/// Writes for `count` codes below 16, one to a byte, what they stand for: each `group` codes by the
+/// next table. Codes must be readable up to a multiple of kLookupStep.
+/// Precondition: group is a multiple of kLookupStep.
+void look_up_codes(const uint8_t* codes, int64_t count, int64_t group,
+                   std::span<const LookupTable> tables, std::byte* out) noexcept;
+
+/// For F8_E4M3: what mantissas stand for beside a scale. Entries 0 to 7 are of normal numbers, less
+/// their exponent, 8 to 15 of subnormal ones. False unless all products are normal in BF16.
+bool fill_e4m3_table(float scale, LookupTable& table) noexcept;
+
+/// Writes for `count` codes of F8_E4M3 what they stand for: each `group` codes by the next table.
+/// False if one was NaN, or the processor has no such vectors: then what was written does not hold.
+bool look_up_e4m3(const std::byte* codes, int64_t count, int64_t group,
+                  std::span<const LookupTable> tables, std::byte* out) noexcept;
+
+}  // namespace weightloom
