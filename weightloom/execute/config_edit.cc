@@ -20,9 +20,9 @@ std::string_view torch_name(DType dtype) {
 
 /// Walks a JSON text once and copies it, with other values where they are to change. Of the grammar
 /// it needs to know strings, brackets and which strings are keys.
-class ConfigEdit {
+class DTypeEdit {
  public:
-  ConfigEdit(std::string_view json, DType dtype) : json_(json), dtype_(dtype) {}
+  DTypeEdit(std::string_view json, DType dtype) : json_(json), dtype_(dtype) {}
 
   std::string run() && {
     for (size_t at = 0; at < json_.size();) {
@@ -88,7 +88,7 @@ class ConfigEdit {
 }  // namespace
 
 std::string config_with_dtype(std::string_view json, DType dtype) {
-  return ConfigEdit(json, dtype).run();
+  return DTypeEdit(json, dtype).run();
 }
 
 std::optional<std::string> changed_config(const Syscalls& calls, const Checkpoint& source,

@@ -41,6 +41,8 @@ class TableTensor {
     const auto codes = search_.take_needed(name_, name_);
     const auto scales = search_.take_needed(name_ + ".absmax", name_);
     const auto table = search_.take_needed(name_ + ".quant_map", name_);
+    nested_scale_ = search_.take_if_there(name_ + ".nested_absmax");
+    nested_table_ = search_.take_if_there(name_ + ".nested_quant_map");
     if (!codes || !scales || !table || !read_state()) return;
     if (!check_codes(*codes) || !check_table(*table, kTable4)) return;
     const int64_t values = elements(state_.shape);
@@ -139,6 +141,8 @@ class TableTensor {
   QuantisedSearch& search_;
   std::string name_;
   size_t state_leaf_;
+  std::optional<size_t> nested_scale_;
+  std::optional<size_t> nested_table_;
   QuantState state_;
 };
 

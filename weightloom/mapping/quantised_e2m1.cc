@@ -106,9 +106,9 @@ void refuse_lone_scales(QuantisedSearch& search) {
     const bool is_lone = search.dtype(leaf) == DType::U8 && name.ends_with("_scales");
     if (!is_lone || search.is_taken(leaf)) continue;
     search.know(name);
-    search.refuse("scale_alone", name,
-                  fmt::format("{} stands without its blocks, which would be called '…_blocks'",
-                              quote(name)));
+    search.refuse(
+        "scale_alone", name,
+        fmt::format("{} stands without its blocks, which would be called '…_blocks'", quote(name)));
   }
 }
 

@@ -84,7 +84,7 @@ TEST(QuantisedE2m1, WithoutADeclarationBytesAreOfNoKnownScheme) {
                   .add("e.down_proj_blocks", U8, {2, 3, 2, 16})
                   .add("e.down_proj_scales", U8, {2, 3, 2})
                   .codes(),
-              ElementsAre("unknown_scheme", "unknown_companion"));
+              ElementsAre("unknown_scheme"));
   EXPECT_THAT(
       QuantisedCase().add("m.weight", U8, {4, 16}).add("m.weight_scale", F8_E4M3, {4, 2}).codes(),
       ElementsAre("unknown_scheme"));

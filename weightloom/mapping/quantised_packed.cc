@@ -200,21 +200,27 @@ void make_pairs(QuantisedSearch& search, const std::string& name, size_t codes,
   if (fits) make_e2m1(search, leaves);
 }
 
+/// The zero points of I8 codes, which lie as the scale does; nothing, with a finding, if there are
+/// none that fit.
+std::optional<size_t> byte_zeros(QuantisedSearch& search, const std::string& name,
+                                 const std::vector<Shape>& shapes, const std::string& because) {
+  const auto zeros = search.take_needed(name + "_zero_point", name);
+  const bool fits = zeros && search.expect_dtype(*zeros, {DType::I8}, name) &&
+                    search.expect_shape(*zeros, shapes, because);
+  return fits ? zeros : std::nullopt;
+}
+
 void make_int8(QuantisedSearch& search, size_t codes, const WeightArgs& args) {
   using enum DType;
   const std::string& name = search.name(codes);
   const auto scale = search.take_needed(name + "_scale", name);
-  const auto zeros = search.take_if_there(name + "_zero_point");
-  if (zeros || !args.symmetric) {
-    return search.refuse("unknown_scheme", name,
-                         fmt::format("{} is I8 with zero points, which is not known", quote(name)));
-  }
   const QuantBlock block = block_of(args);
   const Shape values = as_matrix(search.shape(codes));
-  const bool is_known =
-      scale && search.expect_dtype(*scale, {F32, BF16, F16}, name) &&
-      search.expect_shape(*scale, scale_shapes(values, block), in_blocks(name, values, block));
-  if (!is_known) return;
+  const Shape grid = grid_of(values, block);
+  const auto shapes = scale_shapes(values, block);
+  const auto because = in_blocks(name, values, block);
+  if (!scale || !search.expect_dtype(*scale, {F32, BF16, F16}, name)) return;
+  if (!search.expect_shape(*scale, shapes, because)) return;
   QuantisedTensor tensor;
   tensor.name = name;
   tensor.codec.format = BlockFormat::int8;
@@ -224,7 +230,13 @@ void make_int8(QuantisedSearch& search, size_t codes, const WeightArgs& args) {
   tensor.codec.block_cols = block.cols;
   tensor.coded_shape = values;
   tensor.layout = reshape(identity(0, values), search.shape(codes));
-  tensor.operands = {operand_of(codes, values), operand_of(*scale, grid_of(values, block))};
+  tensor.operands = {operand_of(codes, values), operand_of(*scale, grid)};
+  if (!args.symmetric) {
+    const auto zeros = byte_zeros(search, name, shapes, because);
+    if (!zeros) return;
+    tensor.codec.zero_points = true;
+    tensor.operands.push_back(operand_of(*zeros, grid));
+  }
   search.add(std::move(tensor));
 }
 

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "weightloom/layout/operations.h"
 #include "weightloom/mapping/quantised_tensors.h"
 
@@ -38,8 +40,11 @@ class QuantisedCase {
     return *this;
   }
 
+  /// What is found; of each tensor, its operands are held against what its codec says it takes.
   QuantisedTensors find() const {
-    return find_quantised(config_, leaves_, [this](size_t leaf) { return bytes_.at(leaf); });
+    auto found = find_quantised(config_, leaves_, [this](size_t leaf) { return bytes_.at(leaf); });
+    for (const QuantisedTensor& tensor : found.tensors) expect_operands_fit(found, tensor);
+    return found;
   }
 
   /// Codes of the findings, in order.
@@ -62,6 +67,36 @@ class QuantisedCase {
   const std::vector<NamedLayout>& leaves() const { return leaves_; }
 
  private:
+  static Shape leading(const Shape& shape) { return {shape.begin(), shape.end() - 2}; }
+
+  void expect_operands_fit(const QuantisedTensors& found, const QuantisedTensor& tensor) const {
+    const auto operands = operands_of(tensor.codec);
+    ASSERT_EQ(operands.size(), tensor.operands.size()) << tensor.name;
+    ASSERT_GE(tensor.coded_shape.size(), 2U) << tensor.name;
+    const size_t rank = tensor.coded_shape.size();
+    const ValueBox all{0, tensor.coded_shape[rank - 2], 0, tensor.coded_shape[rank - 1]};
+    EXPECT_EQ(elements(tensor.coded_shape), tensor.layout.size()) << tensor.name;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const QuantisedOperand& operand = tensor.operands[i];
+      const ValueBox box = operand_box(operands[i], all);
+      ASSERT_EQ(operand.shape.size(), rank) << tensor.name << " operand " << i;
+      const bool is_shared = operands[i].role == OperandRole::table;
+      if (!is_shared) {
+        EXPECT_EQ(leading(operand.shape), leading(tensor.coded_shape));
+      }
+      EXPECT_EQ(operand.shape[rank - 2], box.rows()) << tensor.name << " operand " << i;
+      EXPECT_EQ(operand.shape[rank - 1], box.cols()) << tensor.name << " operand " << i;
+      if (operand.is_made) {
+        EXPECT_LT(operand.place, found.tensors.size());
+        EXPECT_EQ(found.tensors[operand.place].coded_shape, operand.shape);
+        continue;
+      }
+      EXPECT_TRUE(found.consumed[operand.place]);
+      EXPECT_EQ(leaves_[operand.place].layout.size(), elements(operand.shape)) << tensor.name;
+      EXPECT_EQ(bits(leaves_[operand.place].dtype), bits(operands[i].dtype)) << tensor.name;
+    }
+  }
+
   ModelConfig config_;
   std::vector<NamedLayout> leaves_;
   std::map<size_t, std::string> bytes_;

@@ -98,6 +98,7 @@ class WordTensor {
     if (!search_.expect_shape(leaf, {{values_[0]}}, one_a_row)) return false;
     if (!config_.act_order && is_in_order(leaf)) return true;
     tensor_.codec.group_index = true;
+    tensor_.codec.groups = grid_[0];
     tensor_.operands.push_back(operand_of(leaf, {values_[0], 1}));
     return true;
   }
