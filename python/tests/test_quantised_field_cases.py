@@ -13,8 +13,16 @@ import numpy as np
 import pytest
 from conftest import Command
 from quantised_by_hand import bf16, decode_e4m3, fp8_block_values, fp8_codes, from_f32
-from safetensors_by_hand import Tensor, Tensors, facts, read_file, read_folder, u16
-from safetensors_by_hand import write_file, write_index
+from safetensors_by_hand import (
+    Tensor,
+    Tensors,
+    facts,
+    read_file,
+    read_folder,
+    u16,
+    write_file,
+    write_index,
+)
 
 ROWS, COLUMNS = 130, 200  # 2 x 2 blocks: the last row block has 2 rows, the last columns 72
 LAYER = "model.layers.0.mlp.{}.weight"
@@ -138,6 +146,41 @@ def test_ranks_that_cut_inside_a_block_take_the_scale_of_their_block(
     for rank in range(4):
         made = read_file(out / f"rank-{rank:05d}-of-00004.safetensors")
         assert facts(made) == facts({DOWN: bf16(values[:, 64 * rank : 64 * rank + 64])})
+
+
+def test_ranks_that_keep_codes_inside_a_block_hold_the_scale_of_their_block(
+    weightloom: Command, tmp_path: Path
+) -> None:
+    """The scales are not cut by four: ranks 0 and 1 hold one column of them, 2 and 3 the other."""
+    codes = fp8_codes(3, (256, 256))
+    scales = from_f32(np.array([[1.0, 2.0], [4.0, 8.0]], "<f4"))
+    source = write(tmp_path / "in", {DOWN: codes, DOWN + "_scale_inv": scales})
+    placements = tmp_path / "placements.json"
+    placements.write_text('[{"pattern": "*", "placements": [{"axis": "tp", "shard": 1}]}]')
+    spread = ("--mesh", "tp=4", "--placements", placements, "--mapping", "none")
+    weightloom("convert", source, tmp_path / "out", *spread).done()
+    values = fp8_block_values(codes, scales)
+    for rank in range(4):
+        made = read_file(tmp_path / "out" / f"rank-{rank:05d}-of-00004.safetensors")
+        mine = fp8_block_values(made[DOWN], made[DOWN + "_scale_inv"])
+        assert np.array_equal(mine, values[:, 64 * rank : 64 * rank + 64])
+    weightloom("convert", tmp_path / "out", tmp_path / "merged").done()
+    assert facts(read_folder(tmp_path / "merged")) == facts(read_folder(source))
+
+
+def test_a_cut_that_no_grid_of_scales_can_say_is_refused_with_the_numbers(
+    weightloom: Command, tmp_path: Path
+) -> None:
+    codes = fp8_codes(3, (256, 384))
+    source = write(tmp_path / "in", {DOWN: codes, DOWN + "_scale_inv": from_f32(np.ones((2, 3)))})
+    placements = tmp_path / "placements.json"
+    placements.write_text('[{"pattern": "*", "placements": [{"axis": "tp", "shard": 1}]}]')
+    spread = ("--mesh", "tp=2", "--placements", placements, "--mapping", "none")
+    result = weightloom("convert", source, tmp_path / "out", *spread)
+    assert result.code == 3
+    assert "[192, 384) of 384" in result.said
+    assert "blocks of 128" in result.said
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_rank_reads_the_codes_of_its_part_only(weightloom: Command, tmp_path: Path) -> None:

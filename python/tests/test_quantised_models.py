@@ -163,8 +163,8 @@ def test_deepseek_to_values_and_back(weightloom: Command, tmp_path: Path) -> Non
     assert told["quantization_config"]["weight_block_size"] == [128, 128]
     assert told["quantization_config"]["quant_method"] == "fp8"
     assert "lm_head" in said_to_be_left_out(told)
-    again = weightloom("verify", hub, back, "--dequantize").done()
-    assert "equal" in again.said
+    to_runtime = ("--dequantize", "--from", "hub", "--to", "runtime")
+    assert "equal" in weightloom("verify", there, back, *to_runtime).done().said
 
 
 @pytest.mark.parametrize("mesh", MESHES)
@@ -195,13 +195,27 @@ def test_values_quantised_over_ranks_merge_to_the_same(
     ranks, merged = tmp_path / "ranks", tmp_path / "merged"
     spread = ("--mesh", mesh, *MESHES[mesh])
     made = weightloom("convert", runtime, ranks, "--quantize", "fp8-block", *spread)
-    if mesh == "tp=2":  # parts of 96 of 192 columns: no scale of 128 says that
+    if mesh != "ep=2":  # parts that begin inside a block and leave it: no grid of scales says that
         assert made.code == 3
-        assert "96" in made.said and "128" in made.said
+        assert ("[96, 192) of 192" if mesh == "tp=2" else "[86, 172) of 256") in made.said
+        assert "blocks of 128" in made.said
+        assert not ranks.exists()
         return
     made.done()
     weightloom("convert", ranks, merged).done()
     assert facts(read_folder(merged)) == facts(read_folder(whole))
+
+
+def test_codes_that_cannot_be_joined_block_by_block_are_refused_with_the_way_out(
+    weightloom: Command, tmp_path: Path
+) -> None:
+    """Gate over up: 192 rows each are no whole blocks of 128."""
+    hub = write(tmp_path / "hub", deepseek_hub(), deepseek_config())
+    made = weightloom("convert", hub, tmp_path / "out", "--to", "runtime")
+    assert made.code == 3
+    assert "192 along dim 1 are not whole blocks of 128" in made.said
+    assert "--dequantize" in made.said
+    assert not (tmp_path / "out").exists()
 
 
 # ---- GPT-OSS -------------------------------------------------------------------------------------

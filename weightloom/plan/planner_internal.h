@@ -1,6 +1,7 @@
 // The steps from a checkpoint and a selection to a program. Private to the room.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -93,6 +94,14 @@ class Planner {
   void spread();
   std::vector<Sharding> shardings_of_targets();
 
+  // planner_scales.cc: scales that stay beside their codes
+  void spread_scales(Spread& spread);
+  void spread_scales_of(const ProgramTarget& codes, const Sharding& sharding,
+                        const ProgramTarget& scales, const MeshSet& meshes, Sharding& made);
+  std::optional<BlockShape> block_of_scales(const ProgramTarget& codes,
+                                            const ProgramTarget& scales) const;
+  BlockShape declared_block(const std::string& codes, const std::string& scales) const;
+
   // planner_specs.cc: targets that LoadSpecs make
   std::vector<NamedLayout> apply_specs(const std::vector<NamedLayout>& tensors);
   MeshSet meshes_of_specs() const;
@@ -128,6 +137,7 @@ class Planner {
   std::vector<NodeLayouts> nodes_;                 // what decodes and encodes
   std::vector<ProgramSource> computed_;            // their results; ids follow the whole tensors'
   std::vector<std::string> decoded_;               // names of leaves that were decoded
+  std::map<std::string, BlockShape> encoded_blocks_;  // of scales that are made, by their name
   std::vector<int64_t> fired_;
   int64_t edited_ = 0;
   std::vector<CastRule> casts_;          // the caller's: one, or none

@@ -165,6 +165,7 @@ void Planner::encode(const EncodedTensor& tensor, const NamedLayout& target,
   for (const EncodedPart& part : tensor.parts) {
     ProgramSource source = computed_source(part.name, part.dtype, part.shape_over_values);
     source.result = result++;
+    encoded_blocks_[part.name] = {tensor.codec.block_rows, tensor.codec.block_cols};
     const SourceId id = add_computed(std::move(source));
     made.push_back(
         {part.name, part.dtype, reshape(identity(id, part.shape_over_values), part.shape)});

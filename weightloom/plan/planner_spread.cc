@@ -137,6 +137,7 @@ void Planner::spread() {
   if (!selection_.meshes && selection_.load_specs.empty()) return;
   Spread spread = selection_.load_specs.empty() ? Spread{*selection_.meshes, shardings_of_targets()}
                                                 : spread_of_specs();
+  if (selection_.load_specs.empty()) spread_scales(spread);
   std::ranges::move(check_spread(result_.program, spread), std::back_inserter(result_.findings));
   result_.spread = std::move(spread);
 }

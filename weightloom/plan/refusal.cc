@@ -42,10 +42,10 @@ constexpr std::array kNextSteps = {
     NextStep{"shape_mismatch", kMendOrCorrect},
     NextStep{"dtype_mismatch",
              "bring floating-point tensors to one dtype with --dtype, or mend the checkpoint"},
-    NextStep{
-        "companion_refused",
-        "keep the tensors as they are with --to same, or declare the blocks of their scales under "
-        "\"companions\" in a mapping of your own"},
+    NextStep{"companion_refused",
+             "decode them with --dequantize, keep the tensors as they are with --to same, or "
+             "declare the blocks of their scales under "
+             "\"companions\" in a mapping of your own"},
     NextStep{"duplicate_target",
              "change the --rename or the mapping that makes both, or leave one out of the source"},
     NextStep{"rename_unmatched",
