@@ -16,9 +16,12 @@
 namespace weightloom {
 namespace {
 
-/// Columns at a time: whole words and whole blocks of GGUF; all buffers of a chunk stay in a first
-/// level cache.
-constexpr int64_t kChunk = 512;
+/// Columns at a time: whole words and whole blocks of GGUF.
+constexpr int64_t kChunk = 2048;
+/// Rows at a time: so few that memory is read and written nearly in order.
+constexpr int64_t kBand = 16;
+/// Columns of F8_E4M3 that share a table are a multiple of this, a vector of codes.
+constexpr int64_t kFloatStep = 64;
 constexpr int64_t kRoom = kChunk + kRowSlack;
 
 constexpr int64_t kNoGroup = -1;
@@ -58,11 +61,13 @@ class BoxDecoder {
 
   int64_t run() {
     int64_t lost = 0;
-    for (int64_t col = box_.col_begin; col < box_.col_end; col += kChunk) {
-      first_col_ = col;
-      row_.count = std::min(kChunk, box_.col_end - col);
-      group_ = kNoGroup;
-      for (int64_t row = box_.row_begin; row < box_.row_end; ++row) lost += decode_row(row);
+    for (int64_t row = box_.row_begin; row < box_.row_end; row += kBand) {
+      const int64_t row_end = std::min(box_.row_end, row + kBand);
+      for (int64_t col = box_.col_begin; col < box_.col_end; col += kChunk) {
+        first_col_ = col;
+        row_.count = std::min(kChunk, box_.col_end - col);
+        lost += decode_band(row, row_end);
+      }
     }
     return lost;
   }
@@ -102,6 +107,8 @@ class BoxDecoder {
         break;
     }
     const bool has_offsets = format_has_offsets(codec_.format);
+    std::fill_n(scales_, kRoom, 0.0F);
+    std::fill_n(offsets_, kRoom, 0.0F);
     row_.kind = has_offsets ? CodeKind::unsigned8 : CodeKind::signed8;
     row_.steps = has_offsets ? RowSteps::scale_offset : RowSteps::scale;
   }
@@ -112,6 +119,13 @@ class BoxDecoder {
     const BoundOperand& table = operands_.of(OperandRole::table);
     if (table.data == nullptr) return;
     std::memcpy(table_, table.data, static_cast<size_t>(table.box.cols()) * sizeof(float));
+  }
+
+  int64_t decode_band(int64_t row_begin, int64_t row_end) {
+    int64_t lost = 0;
+    group_ = kNoGroup;
+    for (int64_t row = row_begin; row < row_end; ++row) lost += decode_row(row);
+    return lost;
   }
 
   int64_t decode_row(int64_t row) {
@@ -156,7 +170,7 @@ class BoxDecoder {
       take_scales(group, first);
       if (has_zeros()) take_zeros(group, first);
     }
-    has_tables_ = may_look_up() && fill_tables();
+    has_tables_ = may_look_up() && fill_group_tables();
     is_spread_ = false;
   }
 
@@ -191,6 +205,7 @@ class BoxDecoder {
   }
 
   void spread(const float* value, float* out) const {
+    std::fill_n(out + row_.count, kRowSlack, 0.0F);
     if (codec_.block_cols == 1) {
       std::copy_n(value, row_.count, out);
       return;
@@ -210,27 +225,26 @@ class BoxDecoder {
 
   bool may_look_up() const {
     if (out_.dtype != DType::BF16) return false;
-    const bool is_whole = groups_ == 1 || (codec_.block_cols % kLookupStep == 0 &&
-                                           first_col_ % codec_.block_cols == 0);
     const bool is_nibbles = codec_.format == BlockFormat::packed && codec_.bits == 4;
-    return is_whole &&
-           (is_nibbles || row_.kind == CodeKind::table16 || row_.kind == CodeKind::e4m3);
+    const bool is_table = is_nibbles || row_.kind == CodeKind::table16;
+    if (!is_table && row_.kind != CodeKind::e4m3) return false;
+    const int64_t step = is_table ? kLookupStep : kFloatStep;
+    return groups_ == 1 || (codec_.block_cols % step == 0 && first_col_ % codec_.block_cols == 0);
   }
 
-  bool fill_tables() {
-    for (int64_t i = 0; i < groups_; ++i) {
-      LookupTable& table = tables_[i];
-      if (row_.kind == CodeKind::e4m3) {
-        if (!fill_e4m3_table(group_scales_[i], table)) return false;
-        continue;
+  bool fill_group_tables() {
+    const std::span<LookupTable> tables(tables_, static_cast<size_t>(groups_));
+    if (row_.kind == CodeKind::e4m3) {
+      for (size_t i = 0; i < tables.size(); ++i) {
+        if (!fill_e4m3_table(group_scales_[i], tables[i])) return false;
       }
-      const bool is_table = row_.kind == CodeKind::table16;
-      const TableTerms terms{.numbers = is_table ? table_ : kIntegers,
-                             .zero = is_table ? 0 : group_zeros_[i],
-                             .scale = group_scales_[i]};
-      if (!fill_table(terms, table)) return false;
+      return true;
     }
-    return true;
+    const bool is_table = row_.kind == CodeKind::table16;
+    return fill_tables({.numbers = is_table ? table_ : kIntegers,
+                        .scales = group_scales_,
+                        .zeros = is_table ? nullptr : group_zeros_},
+                       tables);
   }
 
   bool look_up(std::byte* out) {
@@ -328,9 +342,9 @@ class BoxDecoder {
   int64_t groups_ = 0;        // of columns in the chunk
   bool has_tables_ = false;   // for the group
   bool is_spread_ = true;     // the group's scales and zeros stand beside each column
-  alignas(64) float scales_[kRoom] = {};
-  alignas(64) float zeros_[kRoom] = {};
-  alignas(64) float offsets_[kRoom] = {};
+  alignas(64) float scales_[kRoom];
+  alignas(64) float zeros_[kRoom];
+  alignas(64) float offsets_[kRoom];
   alignas(64) float group_scales_[kRoom];
   alignas(64) float group_zeros_[kRoom];
   alignas(64) float numbers_[kRoom];
