@@ -31,6 +31,10 @@ constexpr float kE2m1[16] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -0.5F, -1, -1.5
 
 constexpr float kIntegers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
+constexpr float kEightLess[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
+constexpr float kIq4Numbers[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                   1,    13,   25,  38,  53,  69,  89,  113};
+
 bool is_power_of_two(DType dtype) { return dtype == DType::F8_E8M0 || dtype == DType::U8; }
 
 float power_of_two(std::byte exponent) {
@@ -46,6 +50,14 @@ void to_floats(DType dtype, const std::byte* in, int64_t count, float* out) {
     return;
   }
   for (int64_t i = 0; i < count; ++i) out[i] = power_of_two(in[i]);
+}
+
+/// As std::fill_n; most groups are of 16 and more, which are a few stores.
+void fill_columns(float* out, int64_t count, float value) {
+  for (; count >= 16; count -= 16, out += 16) {
+    for (int i = 0; i < 16; ++i) out[i] = value;
+  }
+  for (int64_t i = 0; i < count; ++i) out[i] = value;
 }
 
 int64_t group_of(int64_t place, int64_t block) { return block == kEntireDim ? 0 : place / block; }
@@ -146,8 +158,15 @@ class BoxDecoder {
   void take_blocks(int64_t row) {
     const GgufBlock block = gguf_block(codec_.format);
     const std::byte* in = codes().at(row, first_col_ / block.values * block.bytes);
-    unpack_gguf(codec_.format, in, row_.count / block.values, {codes_, scales_, offsets_});
+    groups_ = row_.count / block.values;
     row_.codes = reinterpret_cast<const std::byte*>(codes_);
+    if (block.values == 256) {
+      unpack_gguf_256(codec_.format, in, groups_, {codes_, scales_, offsets_});
+      return;
+    }
+    unpack_gguf_32(codec_.format, in, groups_, {codes_, group_scales_, group_offsets_});
+    has_tables_ = may_look_up() && fill_group_tables();
+    is_spread_ = false;
   }
 
   int64_t row_group(int64_t row) const {
@@ -200,36 +219,51 @@ class BoxDecoder {
   /// Brings what stands beside groups of columns beside each column.
   void spread_group() {
     spread(group_scales_, scales_);
+    if (row_.steps == RowSteps::scale_offset && is_gguf(codec_.format)) {
+      spread(group_offsets_, offsets_);
+    }
+    if (is_gguf(codec_.format)) numbers_of_codes(codec_.format, codes_, row_.count);
     if (has_zeros()) spread(group_zeros_, zeros_);
     is_spread_ = true;
   }
 
   void spread(const float* value, float* out) const {
     std::fill_n(out + row_.count, kRowSlack, 0.0F);
-    if (codec_.block_cols == 1) {
+    const int64_t block = groups_ == 1 ? row_.count : block_cols();
+    if (block == 1) {
       std::copy_n(value, row_.count, out);
       return;
     }
-    const int64_t end = first_col_ + row_.count;
-    for (int64_t col = first_col_; col < end; ++value) {
-      const int64_t next = codec_.block_cols == kEntireDim
-                               ? end
-                               : std::min(end, (col / codec_.block_cols + 1) * codec_.block_cols);
-      std::fill(out + (col - first_col_), out + (next - first_col_), *value);
-      col = next;
+    int64_t next = groups_ == 1 ? block : block - first_col_ % block;
+    for (int64_t i = 0; i < row_.count; ++value) {
+      fill_columns(out + i, next - i, *value);
+      i = next;
+      next = std::min(next + block, row_.count);
     }
   }
 
+  /// Columns of a group.
+  int64_t block_cols() const {
+    return is_gguf(codec_.format) ? gguf_block(codec_.format).values : codec_.block_cols;
+  }
   /// Columns that share a table.
-  int64_t table_cols() const { return groups_ == 1 ? kChunk : codec_.block_cols; }
+  int64_t table_cols() const { return groups_ == 1 ? kChunk : block_cols(); }
 
   bool may_look_up() const {
     if (out_.dtype != DType::BF16) return false;
     const bool is_nibbles = codec_.format == BlockFormat::packed && codec_.bits == 4;
-    const bool is_table = is_nibbles || row_.kind == CodeKind::table16;
+    const bool is_table =
+        is_nibbles || row_.kind == CodeKind::table16 || numbers_of_nibbles() != nullptr;
     if (!is_table && row_.kind != CodeKind::e4m3) return false;
     const int64_t step = is_table ? kLookupStep : kFloatStep;
-    return groups_ == 1 || (codec_.block_cols % step == 0 && first_col_ % codec_.block_cols == 0);
+    return groups_ == 1 || (block_cols() % step == 0 && first_col_ % block_cols() == 0);
+  }
+
+  /// What the nibbles of GGUF stand for; null for other formats.
+  const float* numbers_of_nibbles() const {
+    if (codec_.format == BlockFormat::q4_0) return kEightLess;
+    if (codec_.format == BlockFormat::q4_1) return kIntegers;
+    return codec_.format == BlockFormat::iq4_nl ? kIq4Numbers : nullptr;
   }
 
   bool fill_group_tables() {
@@ -239,6 +273,12 @@ class BoxDecoder {
         if (!fill_e4m3_table(group_scales_[i], tables[i])) return false;
       }
       return true;
+    }
+    if (const float* numbers = numbers_of_nibbles(); numbers != nullptr) {
+      return fill_tables({.numbers = numbers,
+                          .scales = group_scales_,
+                          .offsets = format_has_offsets(codec_.format) ? group_offsets_ : nullptr},
+                         tables);
     }
     const bool is_table = row_.kind == CodeKind::table16;
     return fill_tables({.numbers = is_table ? table_ : kIntegers,
@@ -347,6 +387,7 @@ class BoxDecoder {
   alignas(64) float offsets_[kRoom];
   alignas(64) float group_scales_[kRoom];
   alignas(64) float group_zeros_[kRoom];
+  alignas(64) float group_offsets_[kRoom];
   alignas(64) float numbers_[kRoom];
   alignas(64) float table_[256];
   alignas(64) uint8_t codes_[kRoom];
