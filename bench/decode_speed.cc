@@ -1,13 +1,12 @@
 // How fast one thread decodes blocks, beside memcpy: bytes of values written per second of each.
 //
-//   decode_speed [MEGABYTES] [DTYPE]    of values; default 256, beyond any cache, in BF16
+//   decode_speed [MEGABYTES] [DTYPE] [FORMAT]    of values; default 256, in BF16, all formats
 //
 // Prints one line per format and working set: format, bytes of values, gigabytes of values per
 // second of decode, of the reference, of a memcpy of as many bytes, and the first over the last.
 // The working sets are MEGABYTES, and tiles of 128 rows × 1024 columns, again and again in a cache.
 // Best of five rounds, taken in turns; the reference decodes once, and the first rows only.
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -15,6 +14,8 @@
 #include <cstring>
 #include <string>
 #include <vector>
+
+#include <time.h>
 
 #include "weightloom/codec/block_codec.h"
 #include "weightloom/codec/block_codec_reference.h"
@@ -35,11 +36,18 @@ struct Format {
   BlockCodec codec;
 };
 
+/// Of this thread's processor time: other programs do not count.
+double now() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
 template <typename Work>
 double seconds_of(Work work) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = now();
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return now() - start;
 }
 
 std::vector<Format> formats() {
@@ -187,7 +195,9 @@ int main(int argc, char** argv) {
   const int64_t megabytes = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 256;
   const DType dtype = parse_dtype(argc > 2 ? argv[2] : "BF16").value_or(DType::BF16);
   const int64_t rows = std::max(megabytes * 1'000'000 * 8 / bits(dtype) / kCols, kTileRows);
+  const std::string wanted = argc > 3 ? argv[3] : "";
   for (const Format& format : formats()) {
+    if (!wanted.empty() && wanted != format.name) continue;
     measure(format, dtype, rows, kCols, 1);
     measure(format, dtype, kTileRows, kTileCols, 200);
   }

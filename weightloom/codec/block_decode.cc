@@ -16,9 +16,12 @@
 namespace weightloom {
 namespace {
 
-/// Columns at a time: whole words and whole blocks of GGUF; all buffers of a chunk stay in a first
-/// level cache.
-constexpr int64_t kChunk = 512;
+/// Columns at a time: whole words and whole blocks of GGUF.
+constexpr int64_t kChunk = 2048;
+/// Rows at a time: so few that memory is read and written nearly in order.
+constexpr int64_t kBand = 16;
+/// Columns of F8_E4M3 that share a table are a multiple of this, a vector of codes.
+constexpr int64_t kFloatStep = 64;
 constexpr int64_t kRoom = kChunk + kRowSlack;
 
 constexpr int64_t kNoGroup = -1;
@@ -27,6 +30,10 @@ constexpr uint32_t kNaN = 0x7fc00000;
 constexpr float kE2m1[16] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
 
 constexpr float kIntegers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+constexpr float kEightLess[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
+constexpr float kIq4Numbers[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                   1,    13,   25,  38,  53,  69,  89,  113};
 
 bool is_power_of_two(DType dtype) { return dtype == DType::F8_E8M0 || dtype == DType::U8; }
 
@@ -45,6 +52,14 @@ void to_floats(DType dtype, const std::byte* in, int64_t count, float* out) {
   for (int64_t i = 0; i < count; ++i) out[i] = power_of_two(in[i]);
 }
 
+/// As std::fill_n; most groups are of 16 and more, which are a few stores.
+void fill_columns(float* out, int64_t count, float value) {
+  for (; count >= 16; count -= 16, out += 16) {
+    for (int i = 0; i < 16; ++i) out[i] = value;
+  }
+  for (int64_t i = 0; i < count; ++i) out[i] = value;
+}
+
 int64_t group_of(int64_t place, int64_t block) { return block == kEntireDim ? 0 : place / block; }
 
 class BoxDecoder {
@@ -58,11 +73,13 @@ class BoxDecoder {
 
   int64_t run() {
     int64_t lost = 0;
-    for (int64_t col = box_.col_begin; col < box_.col_end; col += kChunk) {
-      first_col_ = col;
-      row_.count = std::min(kChunk, box_.col_end - col);
-      group_ = kNoGroup;
-      for (int64_t row = box_.row_begin; row < box_.row_end; ++row) lost += decode_row(row);
+    for (int64_t row = box_.row_begin; row < box_.row_end; row += kBand) {
+      const int64_t row_end = std::min(box_.row_end, row + kBand);
+      for (int64_t col = box_.col_begin; col < box_.col_end; col += kChunk) {
+        first_col_ = col;
+        row_.count = std::min(kChunk, box_.col_end - col);
+        lost += decode_band(row, row_end);
+      }
     }
     return lost;
   }
@@ -102,6 +119,8 @@ class BoxDecoder {
         break;
     }
     const bool has_offsets = format_has_offsets(codec_.format);
+    std::fill_n(scales_, kRoom, 0.0F);
+    std::fill_n(offsets_, kRoom, 0.0F);
     row_.kind = has_offsets ? CodeKind::unsigned8 : CodeKind::signed8;
     row_.steps = has_offsets ? RowSteps::scale_offset : RowSteps::scale;
   }
@@ -112,6 +131,13 @@ class BoxDecoder {
     const BoundOperand& table = operands_.of(OperandRole::table);
     if (table.data == nullptr) return;
     std::memcpy(table_, table.data, static_cast<size_t>(table.box.cols()) * sizeof(float));
+  }
+
+  int64_t decode_band(int64_t row_begin, int64_t row_end) {
+    int64_t lost = 0;
+    group_ = kNoGroup;
+    for (int64_t row = row_begin; row < row_end; ++row) lost += decode_row(row);
+    return lost;
   }
 
   int64_t decode_row(int64_t row) {
@@ -132,8 +158,15 @@ class BoxDecoder {
   void take_blocks(int64_t row) {
     const GgufBlock block = gguf_block(codec_.format);
     const std::byte* in = codes().at(row, first_col_ / block.values * block.bytes);
-    unpack_gguf(codec_.format, in, row_.count / block.values, {codes_, scales_, offsets_});
+    groups_ = row_.count / block.values;
     row_.codes = reinterpret_cast<const std::byte*>(codes_);
+    if (block.values == 256) {
+      unpack_gguf_256(codec_.format, in, groups_, {codes_, scales_, offsets_});
+      return;
+    }
+    unpack_gguf_32(codec_.format, in, groups_, {codes_, group_scales_, group_offsets_});
+    has_tables_ = may_look_up() && fill_group_tables();
+    is_spread_ = false;
   }
 
   int64_t row_group(int64_t row) const {
@@ -156,7 +189,7 @@ class BoxDecoder {
       take_scales(group, first);
       if (has_zeros()) take_zeros(group, first);
     }
-    has_tables_ = may_look_up() && fill_tables();
+    has_tables_ = may_look_up() && fill_group_tables();
     is_spread_ = false;
   }
 
@@ -186,51 +219,72 @@ class BoxDecoder {
   /// Brings what stands beside groups of columns beside each column.
   void spread_group() {
     spread(group_scales_, scales_);
+    if (row_.steps == RowSteps::scale_offset && is_gguf(codec_.format)) {
+      spread(group_offsets_, offsets_);
+    }
+    if (is_gguf(codec_.format)) numbers_of_codes(codec_.format, codes_, row_.count);
     if (has_zeros()) spread(group_zeros_, zeros_);
     is_spread_ = true;
   }
 
   void spread(const float* value, float* out) const {
-    if (codec_.block_cols == 1) {
+    std::fill_n(out + row_.count, kRowSlack, 0.0F);
+    const int64_t block = groups_ == 1 ? row_.count : block_cols();
+    if (block == 1) {
       std::copy_n(value, row_.count, out);
       return;
     }
-    const int64_t end = first_col_ + row_.count;
-    for (int64_t col = first_col_; col < end; ++value) {
-      const int64_t next = codec_.block_cols == kEntireDim
-                               ? end
-                               : std::min(end, (col / codec_.block_cols + 1) * codec_.block_cols);
-      std::fill(out + (col - first_col_), out + (next - first_col_), *value);
-      col = next;
+    int64_t next = groups_ == 1 ? block : block - first_col_ % block;
+    for (int64_t i = 0; i < row_.count; ++value) {
+      fill_columns(out + i, next - i, *value);
+      i = next;
+      next = std::min(next + block, row_.count);
     }
   }
 
+  /// Columns of a group.
+  int64_t block_cols() const {
+    return is_gguf(codec_.format) ? gguf_block(codec_.format).values : codec_.block_cols;
+  }
   /// Columns that share a table.
-  int64_t table_cols() const { return groups_ == 1 ? kChunk : codec_.block_cols; }
+  int64_t table_cols() const { return groups_ == 1 ? kChunk : block_cols(); }
 
   bool may_look_up() const {
     if (out_.dtype != DType::BF16) return false;
-    const bool is_whole = groups_ == 1 || (codec_.block_cols % kLookupStep == 0 &&
-                                           first_col_ % codec_.block_cols == 0);
     const bool is_nibbles = codec_.format == BlockFormat::packed && codec_.bits == 4;
-    return is_whole &&
-           (is_nibbles || row_.kind == CodeKind::table16 || row_.kind == CodeKind::e4m3);
+    const bool is_table =
+        is_nibbles || row_.kind == CodeKind::table16 || numbers_of_nibbles() != nullptr;
+    if (!is_table && row_.kind != CodeKind::e4m3) return false;
+    const int64_t step = is_table ? kLookupStep : kFloatStep;
+    return groups_ == 1 || (block_cols() % step == 0 && first_col_ % block_cols() == 0);
   }
 
-  bool fill_tables() {
-    for (int64_t i = 0; i < groups_; ++i) {
-      LookupTable& table = tables_[i];
-      if (row_.kind == CodeKind::e4m3) {
-        if (!fill_e4m3_table(group_scales_[i], table)) return false;
-        continue;
+  /// What the nibbles of GGUF stand for; null for other formats.
+  const float* numbers_of_nibbles() const {
+    if (codec_.format == BlockFormat::q4_0) return kEightLess;
+    if (codec_.format == BlockFormat::q4_1) return kIntegers;
+    return codec_.format == BlockFormat::iq4_nl ? kIq4Numbers : nullptr;
+  }
+
+  bool fill_group_tables() {
+    const std::span<LookupTable> tables(tables_, static_cast<size_t>(groups_));
+    if (row_.kind == CodeKind::e4m3) {
+      for (size_t i = 0; i < tables.size(); ++i) {
+        if (!fill_e4m3_table(group_scales_[i], tables[i])) return false;
       }
-      const bool is_table = row_.kind == CodeKind::table16;
-      const TableTerms terms{.numbers = is_table ? table_ : kIntegers,
-                             .zero = is_table ? 0 : group_zeros_[i],
-                             .scale = group_scales_[i]};
-      if (!fill_table(terms, table)) return false;
+      return true;
     }
-    return true;
+    if (const float* numbers = numbers_of_nibbles(); numbers != nullptr) {
+      return fill_tables({.numbers = numbers,
+                          .scales = group_scales_,
+                          .offsets = format_has_offsets(codec_.format) ? group_offsets_ : nullptr},
+                         tables);
+    }
+    const bool is_table = row_.kind == CodeKind::table16;
+    return fill_tables({.numbers = is_table ? table_ : kIntegers,
+                        .scales = group_scales_,
+                        .zeros = is_table ? nullptr : group_zeros_},
+                       tables);
   }
 
   bool look_up(std::byte* out) {
@@ -328,11 +382,12 @@ class BoxDecoder {
   int64_t groups_ = 0;        // of columns in the chunk
   bool has_tables_ = false;   // for the group
   bool is_spread_ = true;     // the group's scales and zeros stand beside each column
-  alignas(64) float scales_[kRoom] = {};
-  alignas(64) float zeros_[kRoom] = {};
-  alignas(64) float offsets_[kRoom] = {};
+  alignas(64) float scales_[kRoom];
+  alignas(64) float zeros_[kRoom];
+  alignas(64) float offsets_[kRoom];
   alignas(64) float group_scales_[kRoom];
   alignas(64) float group_zeros_[kRoom];
+  alignas(64) float group_offsets_[kRoom];
   alignas(64) float numbers_[kRoom];
   alignas(64) float table_[256];
   alignas(64) uint8_t codes_[kRoom];

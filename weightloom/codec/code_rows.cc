@@ -154,7 +154,7 @@ struct ToBF16 {
     const auto odd = hn::And(hn::ShiftRight<16>(pattern), hn::Set(du, 1));
     const auto rounded = hn::Add(hn::Add(pattern, hn::Set(du, 0x7fff)), odd);
     const auto upper = hn::ShiftRight<16>(rounded);
-    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(I(), upper)), d16, reinterpret_cast<uint16_t*>(out));
+    hn::StoreU(hn::TruncateTo(d16, upper), d16, reinterpret_cast<uint16_t*>(out));
   }
 };
 

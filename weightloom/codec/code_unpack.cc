@@ -3,9 +3,11 @@
 #include "weightloom/codec/block_codec_internal.h"
 #include "weightloom/codec/code_unpack_internal.h"
 
+// Bytes may alias anything, which would keep loops from becoming vectors: hence __restrict.
 namespace weightloom {
 
-void unpack_low_first(const std::byte* in, int64_t bytes, uint8_t* out) noexcept {
+void unpack_low_first(const std::byte* __restrict in, int64_t bytes,
+                      uint8_t* __restrict out) noexcept {
   for (int64_t i = 0; i < bytes; ++i) {
     const auto byte = std::to_integer<uint8_t>(in[i]);
     out[2 * i] = byte & 15;
@@ -13,7 +15,8 @@ void unpack_low_first(const std::byte* in, int64_t bytes, uint8_t* out) noexcept
   }
 }
 
-void unpack_high_first(const std::byte* in, int64_t bytes, uint8_t* out) noexcept {
+void unpack_high_first(const std::byte* __restrict in, int64_t bytes,
+                       uint8_t* __restrict out) noexcept {
   for (int64_t i = 0; i < bytes; ++i) {
     const auto byte = std::to_integer<uint8_t>(in[i]);
     out[2 * i] = byte >> 4;
@@ -21,7 +24,7 @@ void unpack_high_first(const std::byte* in, int64_t bytes, uint8_t* out) noexcep
   }
 }
 
-void unpack_awq(const std::byte* in, int64_t words, uint8_t* out) noexcept {
+void unpack_awq(const std::byte* __restrict in, int64_t words, uint8_t* __restrict out) noexcept {
   for (int64_t i = 0; i < words; ++i) {
     // The lower two bytes are columns 0, 2, 4, 6, the upper two 1, 3, 5, 7.
     for (int64_t k = 0; k < 2; ++k) {
@@ -48,8 +51,8 @@ void unpack_fields(const std::byte* in, int64_t words, int width, uint8_t* out) 
   }
 }
 
-void pick_fields(const std::byte* in, int64_t words, int width, int64_t place,
-                 uint8_t* out) noexcept {
+void pick_fields(const std::byte* __restrict in, int64_t words, int width, int64_t place,
+                 uint8_t* __restrict out) noexcept {
   const uint32_t mask = (uint32_t{1} << width) - 1;
   const auto shift = static_cast<int>(place) * width;
   for (int64_t i = 0; i < words; ++i) {

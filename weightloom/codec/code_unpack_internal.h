@@ -20,16 +20,22 @@ void unpack_fields(const std::byte* in, int64_t words, int width, uint8_t* out) 
 void pick_fields(const std::byte* in, int64_t words, int width, int64_t place,
                  uint8_t* out) noexcept;
 
-/// Where the values of GGUF blocks are unpacked to: a code, a scale and perhaps an offset each.
-struct GgufRow {
-  uint8_t* codes = nullptr;  ///< signed8 for formats without offsets, else unsigned8
-  float* scales = nullptr;   ///< one each
-  float* offsets = nullptr;  ///< one each, where format_has_offsets
-};
-/// True of the formats whose values are code × scale + offset.
+/// True of the formats of GGUF whose values are code × scale + offset.
 bool format_has_offsets(BlockFormat format) noexcept;
-/// Unpacks `blocks` blocks of a format of GGUF.
-void unpack_gguf(BlockFormat format, const std::byte* in, int64_t blocks,
-                 const GgufRow& out) noexcept;
+
+/// Where GGUF blocks are unpacked to.
+struct GgufRow {
+  uint8_t* codes = nullptr;  ///< one a value
+  float* scales = nullptr;   ///< one a value, or of blocks of 32 one a block
+  float* offsets = nullptr;  ///< likewise, where format_has_offsets
+};
+/// Unpacks blocks of 32 values: codes as they are stored.
+void unpack_gguf_32(BlockFormat format, const std::byte* in, int64_t blocks,
+                    const GgufRow& out) noexcept;
+/// Makes of those codes the numbers that they stand for, signed where there are no offsets.
+void numbers_of_codes(BlockFormat format, uint8_t* codes, int64_t count) noexcept;
+/// Unpacks blocks of 256 values: such numbers.
+void unpack_gguf_256(BlockFormat format, const std::byte* in, int64_t blocks,
+                     const GgufRow& out) noexcept;
 
 }  // namespace weightloom

@@ -18,7 +18,7 @@ float half_at(const std::byte* in) {
 }
 
 /// Low nibbles of 16 bytes, then their high ones.
-void split_nibbles(const std::byte* in, uint8_t* out) {
+void split_nibbles(const std::byte* __restrict in, uint8_t* __restrict out) {
   for (int64_t j = 0; j < 16; ++j) {
     out[j] = byte_at(in, j) & 15;
     out[16 + j] = byte_at(in, j) >> 4;
@@ -26,7 +26,7 @@ void split_nibbles(const std::byte* in, uint8_t* out) {
 }
 
 /// Puts the fifth bits over 32 nibbles.
-void add_fifth_bits(const std::byte* in, uint8_t* codes) {
+void add_fifth_bits(const std::byte* __restrict in, uint8_t* __restrict codes) {
   uint32_t high = 0;
   std::memcpy(&high, in, sizeof(high));
   for (int j = 0; j < 32; ++j) codes[j] |= static_cast<uint8_t>(((high >> j) & 1) << 4);
@@ -37,7 +37,7 @@ void subtract(uint8_t* codes, int64_t count, uint8_t zero) {
 }
 
 /// 64 bytes hold 2 bits of 256 values: of 32 bytes the lowest, then the next.
-void two_bits(const std::byte* in, uint8_t* out) {
+void two_bits(const std::byte* __restrict in, uint8_t* __restrict out) {
   for (int half = 0; half < 2; ++half) {
     for (int stripe = 0; stripe < 4; ++stripe, out += 32) {
       for (int j = 0; j < 32; ++j) {
@@ -48,7 +48,7 @@ void two_bits(const std::byte* in, uint8_t* out) {
 }
 
 /// 128 bytes hold 4 bits of 256 values, `run` bytes at a time: the lower, then the upper.
-void four_bits(const std::byte* in, int run, uint8_t* out) {
+void four_bits(const std::byte* __restrict in, int run, uint8_t* __restrict out) {
   for (int begin = 0; begin < 128; begin += run, out += 2 * run) {
     for (int j = 0; j < run; ++j) {
       out[j] = byte_at(in, begin + j) & 15;
@@ -58,7 +58,7 @@ void four_bits(const std::byte* in, int run, uint8_t* out) {
 }
 
 /// Bit b of byte j of 32 belongs to value 32·b + j: set, it raises the code by `weight`.
-void add_bit_planes(const std::byte* in, uint8_t weight, uint8_t* codes) {
+void add_bit_planes(const std::byte* __restrict in, uint8_t weight, uint8_t* __restrict codes) {
   for (int plane = 0; plane < 8; ++plane, codes += 32) {
     for (int j = 0; j < 32; ++j) {
       codes[j] = static_cast<uint8_t>(codes[j] + ((byte_at(in, j) >> plane) & 1) * weight);
@@ -66,22 +66,29 @@ void add_bit_planes(const std::byte* in, uint8_t weight, uint8_t* codes) {
   }
 }
 
-void block_of_32(BlockFormat format, const std::byte* in, const GgufRow& out) {
-  const bool has_minimum = format_has_offsets(format);
+void codes_of_32(BlockFormat format, const std::byte* in, uint8_t* codes) {
   const bool has_fifth = format == BlockFormat::q5_0 || format == BlockFormat::q5_1;
-  const std::byte* rest = in + (has_minimum ? 4 : 2);
-  std::fill_n(out.scales, 32, half_at(in));
-  if (has_minimum) std::fill_n(out.offsets, 32, half_at(in + 2));
+  const std::byte* rest = in + (format_has_offsets(format) ? 4 : 2);
   if (format == BlockFormat::q8_0) {
-    std::memcpy(out.codes, rest, 32);
+    std::memcpy(codes, rest, 32);
     return;
   }
-  split_nibbles(rest + (has_fifth ? 4 : 0), out.codes);
-  if (has_fifth) add_fifth_bits(rest, out.codes);
-  if (format == BlockFormat::q4_0) subtract(out.codes, 32, 8);
-  if (format == BlockFormat::q5_0) subtract(out.codes, 32, 16);
-  if (format != BlockFormat::iq4_nl) return;
-  for (int j = 0; j < 32; ++j) out.codes[j] = static_cast<uint8_t>(kIq4Values[out.codes[j]]);
+  split_nibbles(rest + (has_fifth ? 4 : 0), codes);
+  if (has_fifth) add_fifth_bits(rest, codes);
+}
+
+/// Of blocks `step` bytes apart the F16 at each one's begin, in F32.
+void gather_halves(const std::byte* in, int64_t blocks, int64_t step, float* out) {
+  constexpr int64_t kSome = 64;
+  uint16_t halves[kSome];
+  for (int64_t begin = 0; begin < blocks; begin += kSome) {
+    const int64_t count = std::min(kSome, blocks - begin);
+    for (int64_t i = 0; i < count; ++i) {
+      std::memcpy(&halves[i], in + (begin + i) * step, sizeof(uint16_t));
+    }
+    cast(DType::F16, DType::F32, reinterpret_cast<const std::byte*>(halves),
+         reinterpret_cast<std::byte*>(out + begin), count);
+  }
 }
 
 void q2_k_block(const std::byte* in, const GgufRow& out) {
@@ -163,7 +170,7 @@ void unpack_block(BlockFormat format, const std::byte* in, const GgufRow& out) {
     case BlockFormat::q6_k:
       return q6_k_block(in, out);
     default:
-      return block_of_32(format, in, out);
+      return;  // of 32 values
   }
 }
 
@@ -182,12 +189,27 @@ bool format_has_offsets(BlockFormat format) noexcept {
   }
 }
 
-void unpack_gguf(BlockFormat format, const std::byte* in, int64_t blocks,
-                 const GgufRow& out) noexcept {
-  const GgufBlock block = gguf_block(format);
+void unpack_gguf_32(BlockFormat format, const std::byte* in, int64_t blocks,
+                    const GgufRow& out) noexcept {
+  const int64_t step = gguf_block(format).bytes;
+  gather_halves(in, blocks, step, out.scales);
+  if (format_has_offsets(format)) gather_halves(in + 2, blocks, step, out.offsets);
+  for (int64_t i = 0; i < blocks; ++i) codes_of_32(format, in + i * step, out.codes + 32 * i);
+}
+
+void numbers_of_codes(BlockFormat format, uint8_t* codes, int64_t count) noexcept {
+  if (format == BlockFormat::q4_0) subtract(codes, count, 8);
+  if (format == BlockFormat::q5_0) subtract(codes, count, 16);
+  if (format != BlockFormat::iq4_nl) return;
+  for (int64_t i = 0; i < count; ++i) codes[i] = static_cast<uint8_t>(kIq4Values[codes[i]]);
+}
+
+void unpack_gguf_256(BlockFormat format, const std::byte* in, int64_t blocks,
+                     const GgufRow& out) noexcept {
+  const int64_t step = gguf_block(format).bytes;
   for (int64_t i = 0; i < blocks; ++i) {
-    const int64_t at = i * block.values;
-    unpack_block(format, in + i * block.bytes, {out.codes + at, out.scales + at, out.offsets + at});
+    unpack_block(format, in + i * step,
+                 {out.codes + 256 * i, out.scales + 256 * i, out.offsets + 256 * i});
   }
 }
 

@@ -22,22 +22,32 @@ using F = hn::CappedTag<float, 16>;
 using U32 = hn::RebindToUnsigned<F>;
 using I32 = hn::RebindToSigned<F>;
 
-bool make_table(const TableTerms& terms, LookupTable& table) {
+/// Rounds numbers of a table to BF16, and writes them byte by byte.
+HWY_INLINE void write_entries(hn::VFromD<F> value, size_t i, LookupTable& table) {
   const U32 du;
   const I32 di;
   const hn::Rebind<uint8_t, F> d8;
+  const auto pattern = hn::BitCast(du, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(pattern), hn::Set(du, 1));
+  const auto rounded = hn::Add(hn::Add(pattern, hn::Set(du, 0x7fff)), odd);
+  const auto lower = hn::And(hn::ShiftRight<16>(rounded), hn::Set(du, 0xff));
+  hn::StoreU(hn::DemoteTo(d8, hn::BitCast(di, lower)), d8, table.lower + i);
+  hn::StoreU(hn::DemoteTo(d8, hn::BitCast(di, hn::ShiftRight<24>(rounded))), d8, table.upper + i);
+}
+
+bool make_tables(const TableTerms& terms, LookupTable* tables, size_t count) {
+  const I32 di;
   auto largest = hn::Zero(di);
-  for (size_t i = 0; i < 16; i += hn::Lanes(F())) {
-    auto value = hn::Sub(hn::LoadU(F(), terms.numbers + i), hn::Set(F(), terms.zero));
-    value = hn::Mul(value, hn::Set(F(), terms.scale));
-    if (terms.has_offset) value = hn::Add(value, hn::Set(F(), terms.offset));
-    largest = hn::Max(largest, hn::BitCast(di, hn::Abs(value)));
-    const auto pattern = hn::BitCast(du, value);
-    const auto odd = hn::And(hn::ShiftRight<16>(pattern), hn::Set(du, 1));
-    const auto rounded = hn::Add(hn::Add(pattern, hn::Set(du, 0x7fff)), odd);
-    const auto lower = hn::And(hn::ShiftRight<16>(rounded), hn::Set(du, 0xff));
-    hn::StoreU(hn::DemoteTo(d8, hn::BitCast(di, lower)), d8, table.lower + i);
-    hn::StoreU(hn::DemoteTo(d8, hn::BitCast(di, hn::ShiftRight<24>(rounded))), d8, table.upper + i);
+  for (size_t group = 0; group < count; ++group) {
+    const auto scale = hn::Set(F(), terms.scales[group]);
+    for (size_t i = 0; i < 16; i += hn::Lanes(F())) {
+      auto value = hn::LoadU(F(), terms.numbers + i);
+      if (terms.zeros != nullptr) value = hn::Sub(value, hn::Set(F(), terms.zeros[group]));
+      value = hn::Mul(value, scale);
+      if (terms.offsets != nullptr) value = hn::Add(value, hn::Set(F(), terms.offsets[group]));
+      largest = hn::Max(largest, hn::BitCast(di, hn::Abs(value)));
+      write_entries(value, i, tables[group]);
+    }
   }
   return static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(di, largest))) < kBf16Overflow;
 }
@@ -175,7 +185,7 @@ HWY_AFTER_NAMESPACE();
 namespace weightloom {
 namespace {
 
-HWY_EXPORT(make_table);
+HWY_EXPORT(make_tables);
 HWY_EXPORT(look_up_nibbles);
 HWY_EXPORT(look_up_floats);
 
@@ -187,8 +197,8 @@ constexpr float kMantissas[16] = {8.0F / 512,  9.0F / 512,  10.0F / 512, 11.0F /
 
 }  // namespace
 
-bool fill_table(const TableTerms& terms, LookupTable& table) noexcept {
-  return HWY_DYNAMIC_DISPATCH(make_table)(terms, table);
+bool fill_tables(const TableTerms& terms, std::span<LookupTable> tables) noexcept {
+  return HWY_DYNAMIC_DISPATCH(make_tables)(terms, tables.data(), tables.size());
 }
 
 void look_up_codes(const uint8_t* codes, int64_t count, int64_t group,
@@ -199,7 +209,7 @@ void look_up_codes(const uint8_t* codes, int64_t count, int64_t group,
 bool fill_e4m3_table(float scale, LookupTable& table) noexcept {
   // Far from where BF16 ends, whichever exponent a code has.
   if (!(std::abs(scale) > 0x1p-100F && std::abs(scale) < 0x1p100F)) return false;
-  fill_table({.numbers = kMantissas, .scale = scale}, table);
+  fill_tables({.numbers = kMantissas, .scales = &scale}, {&table, 1});
   for (int i = 0; i < 8; ++i) {
     // Exponent 1 comes with the code.
     const int pattern = (table.lower[i] | (table.upper[i] << 8)) - (1 << 7);

@@ -17,21 +17,19 @@ struct LookupTable {
   alignas(16) uint8_t upper[16];
 };
 
-/// (numbers[i] − zero) × scale + offset for each i, the last only if has_offset; rounded as
-/// row_to_bf16 rounds. False if one is not finite in BF16.
+/// Of each group of codes: (numbers[i] − zero) × scale + offset for each i below 16.
 struct TableTerms {
   const float* numbers = nullptr;  ///< 16
-  float zero = 0;                  ///< 0 changes nothing
-  float scale = 1;                 ///< of all 16
-  float offset = 0;                ///< if has_offset
-  bool has_offset = false;         ///< adding 0 would change -0
+  const float* scales = nullptr;   ///< one a group
+  const float* zeros = nullptr;    ///< one a group; null: none
+  const float* offsets = nullptr;  ///< one a group; null: none
 };
-/// Fills a table with them.
-bool fill_table(const TableTerms& terms, LookupTable& table) noexcept;
+/// Fills a table for each group, rounded as row_to_bf16 rounds. False if an entry is not finite.
+bool fill_tables(const TableTerms& terms, std::span<LookupTable> tables) noexcept;
 
 /// Writes for `count` codes below 16, one to a byte, what they stand for: each `group` codes by the
 /// next table. Codes must be readable up to a multiple of kLookupStep.
-/// Precondition: group is a multiple of kLookupStep.
+/// Precondition: group is a multiple of kLookupStep, or count is no more than a group.
 void look_up_codes(const uint8_t* codes, int64_t count, int64_t group,
                    std::span<const LookupTable> tables, std::byte* out) noexcept;
 
