@@ -66,16 +66,16 @@ struct ProgramTarget {
   bool disjoint_hulls = true;
   /// Some region casts or takes what is computed: the target is cut between elements only.
   bool has_casts = false;
+  /// Targets of one family are parts, or copies, of one tensor that were cut within its rows: equal
+  /// fractions of them read the same stretch of the sources, and so they are made together. -1: of
+  /// none.
+  int32_t family = -1;
   /// Some region takes what a node computes.
   bool is_computed = false;
   /// Rows that are best made together: those of one block, of a result of an encoder.
   int64_t block_rows = 1;
   /// If is_computed: what it needs of sources in files, counted for each region.
   int64_t needed_bytes = 0;
-  /// Targets of one family are parts, or copies, of one tensor that were cut within its rows: equal
-  /// fractions of them read the same stretch of the sources, and so they are made together. -1: of
-  /// none.
-  int32_t family = -1;
 };
 
 /// A codec at work. To decode it takes operands, as operands_of says, and its result is the values,

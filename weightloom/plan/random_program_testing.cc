@@ -113,7 +113,8 @@ class Maker {
       const Shape of_operand = operand_shape(operand, shape);
       Layout made = computed(name, operand.dtype, of_operand, result);
       if (pick(0, 3) == 0) made = permuted(made);
-      if (pick(0, 3) == 0) made = slice(made, 0, pick(0, of_operand[0] / 2), of_operand[0]);
+      const int64_t rows = made.shape()[0];
+      if (pick(0, 3) == 0) made = slice(made, 0, pick(0, rows / 2), rows);
       targets_.push_back(
           lowered(name + "." + std::to_string(result++), operand.dtype, std::move(made), family));
     }
