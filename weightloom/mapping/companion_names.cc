@@ -52,6 +52,7 @@ constexpr CompanionName kNames[] = {
     {"output_scale", beside, activation, false},
     {"output_zero_point", beside, activation, false},
     {"qscale_act", beside, activation, true},
+    {"scale_input", beside, activation, true},
 };
 
 constexpr std::string_view kAttentionScales[] = {

@@ -4,13 +4,14 @@
 #include <fmt/format.h>
 
 #include "weightloom/base/error.h"
+#include "weightloom/base/glob.h"
 #include "weightloom/mapping/encode_rules_internal.h"
-#include "weightloom/mapping/name_patterns.h"
 
 namespace weightloom {
 namespace {
 
 constexpr std::string_view kWeight = "weight";
+constexpr std::string_view kRegex = "re:";
 /// Components that hold one of these are no Linears.
 constexpr std::string_view kParts[] = {"embed", "relative_attention_bias", "norm", "e_score"};
 /// Components that are one of these are heads or routers.
@@ -51,31 +52,49 @@ bool is_expert_stack(std::string_view name, const Shape& shape) {
          std::ranges::none_of(parts, is_other_kind);
 }
 
-struct ExcludedModules::Compiled {
-  std::vector<std::string> words;
-  std::vector<NamePatterns> patterns;
-};
-
-ExcludedModules::ExcludedModules(std::span<const std::string> modules)
-    : compiled_(std::make_shared<Compiled>()) {
-  for (const std::string& module : modules) {
-    compiled_->words.push_back(module);
-    const std::vector<std::string> pattern = {
-        fmt::format(R"(^(?:{})(?:(?<=\.)|(?=\.|$)))", module)};
-    try {
-      compiled_->patterns.emplace_back(pattern);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::mapping) throw;
-    }
+ExcludedModules::Entry ExcludedModules::entry_of(const std::string& text) {
+  constexpr std::string_view kSigns = "\\^$*+?()[]{}|";
+  Entry entry{text};
+  const bool is_regex = text.starts_with(kRegex);
+  if (!is_regex && text.find_first_of(kSigns) == text.npos) return entry;
+  const std::vector<std::string> pattern = {
+      is_regex ? fmt::format("^(?:{})", text.substr(kRegex.size()))
+               : fmt::format(R"(^(?:{})(?:(?<=\.)|(?=\.|$)))", text)};
+  try {
+    entry.pattern.emplace(pattern);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::mapping) throw;
+    entry.is_glob = true;
   }
+  return entry;
+}
+
+ExcludedModules::ExcludedModules(std::span<const std::string> modules) {
+  for (const std::string& module : modules) entries_.push_back(entry_of(module));
+}
+
+bool ExcludedModules::matches(Entry& entry, std::string_view module) {
+  const std::string& text = entry.text;
+  if (module.ends_with(text)) return true;
+  if (entry.pattern) return entry.pattern->match(module);
+  if (entry.is_glob) return glob_matches(text, std::string(module));
+  return module.starts_with(text) && (text.ends_with('.') || module[text.size()] == '.');
 }
 
 bool ExcludedModules::match(std::string_view module) {
-  const bool is_end = std::ranges::any_of(
-      compiled_->words, [&](const std::string& word) { return module.ends_with(word); });
-  return is_end || std::ranges::any_of(compiled_->patterns, [&](NamePatterns& pattern) {
-           return pattern.match(module);
-         });
+  return std::ranges::any_of(entries_, [&](Entry& entry) { return matches(entry, module); });
+}
+
+std::vector<std::string> ExcludedModules::without_those_of(
+    std::span<const std::string_view> modules) {
+  std::vector<std::string> left;
+  for (Entry& entry : entries_) {
+    const bool is_true =
+        !entry.text.starts_with(kRegex) && !entry.is_glob &&
+        std::ranges::none_of(modules, [&](auto module) { return matches(entry, module); });
+    if (is_true) left.push_back(entry.text);
+  }
+  return left;
 }
 
 }  // namespace weightloom

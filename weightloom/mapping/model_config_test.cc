@@ -82,5 +82,28 @@ TEST(ModelConfig, RefusesWhatIsNoObjectOrDoublyKeyed) {
   }
 }
 
+TEST(ModelConfig, ObjectsAndListsOfStringsAreReadWhereTheyStand) {
+  const auto config = ModelConfig::parse(
+      R"({"q": {"b.c": {"n": 1.5}, "a": ["x", "y"], "mixed": ["x", 1], "n": 3}})", "config.json");
+  const auto object = config.object_at("q");
+  ASSERT_TRUE(object);
+  EXPECT_EQ(object->keys(), (std::vector<std::string>{"a", "b.c", "mixed", "n"}));
+  EXPECT_EQ(object->texts_at("a"), (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(object->texts_at("mixed"), std::nullopt);
+  EXPECT_EQ(object->texts_at("n"), std::nullopt);
+  EXPECT_EQ(object->number_at("n"), 3.0);
+  EXPECT_EQ(object->number_at("a"), std::nullopt);
+  ASSERT_TRUE(object->member("b.c"));
+  EXPECT_EQ(object->member("b.c")->number_at("n"), 1.5);
+  EXPECT_FALSE(object->member("a"));
+  EXPECT_FALSE(config.object_at("q.a"));
+  EXPECT_FALSE(ModelConfig().object_at("q"));
+  EXPECT_TRUE(ModelConfig().keys().empty());
+  EXPECT_EQ(config, ModelConfig::parse(R"({"q": {"a": ["x", "y"], "n": 3, "mixed": ["x", 1],)"
+                                       R"( "b.c": {"n": 1.5}}})",
+                                       "other"));
+  EXPECT_NE(config, ModelConfig());
+}
+
 }  // namespace
 }  // namespace weightloom

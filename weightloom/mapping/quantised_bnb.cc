@@ -37,6 +37,11 @@ class TableTensor {
 
   void make() {
     search_.take(state_leaf_);
+    if (search_.is_known(name_)) {
+      return search_.refuse("unknown_companion", search_.name(state_leaf_),
+                            fmt::format("{} is a second state of {}",
+                                        quote(search_.name(state_leaf_)), quote(name_)));
+    }
     search_.know(name_);
     const auto codes = search_.take_needed(name_, name_);
     const auto scales = search_.take_needed(name_ + ".absmax", name_);

@@ -116,6 +116,12 @@ TEST(QuantisedBnb, WhatIsMissingIsNamed) {
               ElementsAre("scale_alone", "scale_alone", "scale_alone", "scale_alone"));
 }
 
+TEST(QuantisedBnb, TwoStatesOfOneTensorAreRefused) {
+  QuantisedCase c = nested();
+  add_state(c, kState).add("m.weight.quant_state.bitsandbytes__fp4", U8, {2}, "{}");
+  EXPECT_THAT(c.codes(), ElementsAre("unknown_companion"));
+}
+
 TEST(QuantisedBnb, Int8HasAScaleForEachRow) {
   const auto leaves = [](const std::string& format) {
     return QuantisedCase(kEight)

@@ -1,6 +1,6 @@
 // compressed-tensors: which group a module belongs to, and the forms of its weight: integers packed
 // in I32, pairs of 4-bit floats in U8, I8 and FP8 codes.
-// Source: compressed-tensors 0.19, compressors/{pack_quantized,naive_quantized,nvfp4,mxfp4,mxfp8}.
+// Source: compressed-tensors 0.20.1, compressors/{pack_quantized,naive_quantized,nvfp4,mxfp4,mxfp8}.
 #include <algorithm>
 #include <iterator>
 #include <utility>

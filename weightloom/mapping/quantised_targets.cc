@@ -201,11 +201,17 @@ class EncodeSearch {
     }
   }
 
-  /// The modules whose matrices stay as they are, and those of the config that no target is of.
-  std::vector<std::string> kept_modules() const {
+  /// The modules whose matrices stay as they are, and what else the config leaves out, unless it is
+  /// encoded all the same (since a record says so).
+  std::vector<std::string> kept_modules() {
     std::vector<bool> is_encoded(targets_.size(), false);
-    for (const EncodedTensor& tensor : result_.tensors) is_encoded[tensor.target] = true;
-    std::set<std::string> kept(declared_.excluded.begin(), declared_.excluded.end());
+    std::vector<std::string_view> encoded;
+    for (const EncodedTensor& tensor : result_.tensors) {
+      is_encoded[tensor.target] = true;
+      encoded.push_back(module_of(targets_[tensor.target].name));
+    }
+    const auto still_true = excluded_.without_those_of(encoded);
+    std::set<std::string> kept(still_true.begin(), still_true.end());
     for (size_t i = 0; i < targets_.size(); ++i) {
       const std::string& name = targets_[i].name;
       const bool is_matrix = targets_[i].shape.size() == 2 && name.ends_with(".weight");
@@ -215,7 +221,7 @@ class EncodeSearch {
     return {kept.begin(), kept.end()};
   }
 
-  std::string config_text() const {
+  std::string config_text() {
     nlohmann::ordered_json json;
     if (rules_.scheme == EncodeScheme::fp8_block) {
       json["activation_scheme"] = "dynamic";

@@ -12,6 +12,7 @@ using enum DType;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 ModelConfig config_of(const std::string& json) { return ModelConfig::parse(json, "config.json"); }
@@ -133,6 +134,20 @@ TEST(EncodeTargets, ARecordNamesExactlyThese) {
             "'model.layers.0.self_attn.ids.weight' is to be quantised, but is I64");
   EXPECT_EQ(refused.findings[2].message,
             "'model.layers.0.input_layernorm.weight' is [200], but blocks need rows and columns");
+}
+
+TEST(EncodeTargets, ListsOfOtherMethodsAreUnderstoodAndNotContradicted) {
+  const auto config = config_of(
+      R"({"quantization_config": {"quant_method": "compressed-tensors", "config_groups": {},
+          "ignore": ["re:.*self_attn", "*experts*", "lm_head", "vision"]}})");
+  const auto encoded = encode_targets(config, kDeepSeek, {});
+  EXPECT_THAT(names_of(encoded, kDeepSeek), ElementsAre("model.layers.0.mlp.gate_proj.weight"));
+  EXPECT_THAT(encoded.config, Not(HasSubstr("re:")));
+  EXPECT_THAT(encoded.config, HasSubstr(R"(["lm_head","model.embed_tokens",)"));
+  EXPECT_THAT(encoded.config, HasSubstr(R"("vision"])"));
+  EncodeRules rules;
+  rules.names = {"lm_head.weight"};
+  EXPECT_THAT(encode_targets(config, kDeepSeek, rules).config, Not(HasSubstr(R"("lm_head")")));
 }
 
 TEST(EncodeTargets, ANameThatIsTakenIsRefused) {

@@ -52,9 +52,11 @@ using ReadLeaf = std::function<std::string(size_t leaf)>;
 /// All that is quantised of `leaves`. Findings:
 ///   scale_missing       a quantised tensor without a companion that its scheme needs (error)
 ///   scale_alone         a companion without its tensor (error)
-///   scale_grid          a companion whose shape does not fit the declared blocks: both shapes (error)
-///   unknown_scheme      config.json names a scheme that is not known, or does not declare enough,
-///                       or a tensor has the dtype of codes and nothing says of which scheme (error)
+///   scale_grid          a companion whose shape does not fit the declared blocks: both shapes
+///   (error) unknown_scheme      config.json names a scheme that is not known, or does not declare
+///   enough,
+///                       or a tensor has the dtype of codes and nothing says of which scheme
+///                       (error)
 ///   unknown_companion   a tensor named like a companion that the scheme does not know (error)
 ///   companion_dropped   scales of activations, which values do not need (report; one for all)
 QuantisedTensors find_quantised(const ModelConfig& config, std::span<const NamedLayout> leaves,
