@@ -47,6 +47,8 @@ class TileExchange {
   const std::map<int32_t, int64_t>& not_finite() const noexcept { return not_finite_; }
 
  private:
+  class Run;
+
   void note_peak();
 
   const ExchangeSide& side_;
