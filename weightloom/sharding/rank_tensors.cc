@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "weightloom/base/error.h"
+#include "weightloom/sharding/placement_choice_internal.h"
 
 namespace weightloom {
 namespace {
@@ -193,7 +194,7 @@ std::optional<std::vector<ShardingStep>> stages_of(const WorldMesh& world, const
 /// A sharding of one tensor by cuts of one order, tried on what ranks hold.
 struct Trial {
   Sharding sharding;
-  std::string mismatch;  // empty: it fits
+  internal::OrderTrial outcome;
 };
 
 class StateBuilder {
@@ -318,23 +319,25 @@ class StateBuilder {
   Sharding fitting(const Kept& each, size_t place, const std::vector<ShardingStep>& stages) const {
     const Trial carved = trial(each, place, stages, PlacementOrder::carving);
     const Trial straight = trial(each, place, stages, PlacementOrder::left_to_right);
-    if (carved.sharding == straight.sharding || !straight.mismatch.empty()) {
-      if (carved.mismatch.empty()) return carved.sharding;
-      refuse("part_mismatch",
-             carved.mismatch == straight.mismatch
-                 ? carved.mismatch
-                 : fmt::format("{} where FSDP cut last; {} as torch reads the placements",
-                               carved.mismatch, straight.mismatch));
+    const bool alike = carved.sharding == straight.sharding;
+    switch (internal::order_fit(carved.outcome, straight.outcome, alike)) {
+      case internal::OrderFit::carving:
+        return carved.sharding;
+      case internal::OrderFit::left_to_right:
+        return straight.sharding;
+      case internal::OrderFit::neither:
+        refuse("part_mismatch", internal::given_by_both(carved.outcome, straight.outcome));
+      case internal::OrderFit::either:
+        refuse_ambiguous(each, place, carved.sharding, straight.sharding);
+        return carved.sharding;
     }
-    if (!carved.mismatch.empty()) return straight.sharding;
-    refuse_ambiguous(each, place, carved.sharding, straight.sharding);
-    return carved.sharding;
+    __builtin_unreachable();
   }
 
   Trial trial(const Kept& each, size_t place, const std::vector<ShardingStep>& stages,
               PlacementOrder order) const {
     const RankTensor& tensor = *each.all->front().tensor;
-    Trial result{{std::to_string(place), stages}, ""};
+    Trial result{{std::to_string(place), stages}, {.fits = true}};
     if (!tensor.axes.empty()) {
       for (CutStep& cut : cuts_of(Mesh::make(tensor.axes), tensor.placements, order)) {
         const bool cuts = std::ranges::any_of(
@@ -345,7 +348,8 @@ class StateBuilder {
     for (const Statement& statement : *each.all) {
       const Shape given = local_shape(*part_of(each, place, result.sharding, statement.rank));
       if (given == statement.tensor->local_shape) continue;
-      result.mismatch =
+      result.outcome.fits = false;
+      result.outcome.given =
           fmt::format("rank {} holds {}, and {} gives it {}", statement.rank,
                       weightloom::to_string(statement.tensor->local_shape),
                       placements_text(tensor.placements), weightloom::to_string(given));
@@ -361,6 +365,7 @@ class StateBuilder {
                       rank);
   }
 
+  /// If they give some rank other rows.
   void refuse_ambiguous(const Kept& each, size_t place, const Sharding& a,
                         const Sharding& b) const {
     for (const Statement& statement : *each.all) {
