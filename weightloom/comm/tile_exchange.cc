@@ -207,16 +207,14 @@ class FirstFailure {
   std::exception_ptr failure_;
 };
 
-/// The batch that is being written, on a thread of its own where there may be several.
+/// The batch that is being written, on a thread of its own: it waits for the disk, and the rank's
+/// own thread for other ranks.
 class Delivery {
  public:
-  explicit Delivery(int threads)
-      : policy_(threads > 1 ? std::launch::async : std::launch::deferred) {}
-
   /// Begins; until finish() has returned, the batch's memory and the buffers are in use.
   void start(std::unique_ptr<Batch> next, std::span<WorkBuffer> buffers, TileSink& sink) {
     batch_ = std::move(next);
-    done_ = std::async(policy_,
+    done_ = std::async(std::launch::async | std::launch::deferred,
                        [batch = batch_.get(), buffers, &sink] { batch->deliver(buffers, sink); });
   }
   /// Returns when it is written, with the values that casts made infinite.
@@ -229,7 +227,6 @@ class Delivery {
   }
 
  private:
-  std::launch policy_;
   std::unique_ptr<Batch> batch_;
   std::future<void> done_;  // the last: waits when it is destroyed
 };
@@ -249,11 +246,7 @@ void TileExchange::note_peak() {
 class TileExchange::Run {
  public:
   Run(TileExchange& exchange, ProcessGroup& group, int64_t batch_bytes, TileSink& sink)
-      : exchange_(exchange),
-        group_(group),
-        batch_bytes_(batch_bytes),
-        sink_(sink),
-        delivery_(exchange.side_.run.threads) {}
+      : exchange_(exchange), group_(group), batch_bytes_(batch_bytes), sink_(sink) {}
 
   void take(std::span<const SharedTile> tiles) {
     auto batch = std::make_unique<Batch>(exchange_.side_, tiles);
