@@ -61,7 +61,7 @@ TEST(ProgramNodesTest, WhatIsDecodedIsCastToItsTarget) {
             "source 0 'w' F8_E4M3 [4, 6] file 0 'f' [100, 124)\n"
             "source 1 's' F32 [2, 2] file 0 'f' [124, 140)\n"
             "source 2 'w' F32 [4, 6] node 0 result 0\n"
-            "node 0 decode [4, 6]\n"
+            "node 0 decode [4, 6] fp8 F8_E4M3 scales F32 blocks 2x4\n"
             "  input 'w' F8_E4M3 [4, 6]\n"
             "  0<-s0+0 (24:1<-1)\n"
             "  input 's' F32 [2, 2]\n"
