@@ -35,6 +35,9 @@ constexpr std::string_view kCorrectPlacements =
 constexpr std::string_view kMendParts =
     "complete the sharded folder: the file of each rank as layout.json says";
 
+constexpr std::string_view kCorrectQuantisation =
+    "correct quantization_config in config.json, or keep the codes without --dequantize";
+
 constexpr std::array kNextSteps = {
     NextStep{"missing_source", kMendCheckpoint},
     NextStep{"index_gap", kMendCheckpoint},
@@ -53,6 +56,14 @@ constexpr std::array kNextSteps = {
     NextStep{"not_in_record", kLeaveRecord},
     NextStep{"round_trip", kLeaveRecord},
     NextStep{"inside_byte", "leave that tensor out with --exclude, or whole with other rules"},
+    NextStep{"inside_block", "cut at whole blocks with --placements FILE, or give --dequantize"},
+    NextStep{"scale_missing", kMendCheckpoint},
+    NextStep{"scale_alone", kMendCheckpoint},
+    NextStep{"scale_grid", kCorrectQuantisation},
+    NextStep{"unknown_scheme", kCorrectQuantisation},
+    NextStep{"unknown_companion", kCorrectQuantisation},
+    NextStep{"encode_refused", "leave it as it is with --keep-dtype NAME, or choose another form"},
+    NextStep{"encode_nothing", "leave --quantize out; docs/quantisation.md says what it takes"},
     NextStep{"missing_key", kCorrectSpecs},
     NextStep{"key_used_twice", kCorrectSpecs},
     NextStep{"spec_shape_mismatch", kCorrectSpecs},
