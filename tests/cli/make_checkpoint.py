@@ -110,7 +110,7 @@ def write_fp8(folder: Path) -> None:
     """Codes of 448, 1 and 2 in blocks of 2 x 2, the last of which are ragged; one NaN."""
     folder.mkdir(parents=True)
     prefix = "model.layers.0.mlp."
-    codes = bytes([0x7E, 0x38, 0x7E, 0x40, 0xB8, 0x38, 0x7E, 0x38, 0x40])
+    codes = bytes([0x7E, 0x38, 0x7E, 0x40, 0xB8, 0x38, 0x7E, 0x38, 0x7E])
     scales = struct.pack("<4f", 1.0, 0.5, 0.25, 2.0)
     rows = {
         prefix + "up_proj.weight": ("F8_E4M3", [3, 3], codes),
