@@ -6,7 +6,7 @@ usage: make_checkpoint.py KIND PATH
   holed     the same, but expert 1 has no w3
   single    a folder with one file and no config.json
   floats    a file with an F32 matrix of ordinary and large values, an F32 bias and an I64 scalar
-  fp8       a folder: two matrices in FP8 and their scales, a norm, a head, and a config that says so
+  fp8       a folder: two matrices in FP8 and their scales, a norm, a head, a config that says so
   odd       a file with names and shapes at the edge of the format
   pickled   a folder with pytorch_model.bin only
 """
