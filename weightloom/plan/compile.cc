@@ -78,6 +78,7 @@ class Compiler {
     for (NamedLayout& input : node.inputs) {
       note_readers(input.layout);
       auto made = check_coverage(input) ? lower(std::move(input)) : std::nullopt;
+      are_nodes_whole_ = are_nodes_whole_ && made.has_value();
       lowered.inputs.push_back(std::move(made).value_or(ProgramTarget{}));
     }
     nodes_.push_back(std::move(lowered));
@@ -85,7 +86,7 @@ class Compiler {
 
   Compiled finish() {
     for (size_t i = 0; i < sources_.size(); ++i) check_source(i);
-    if (!findings_.empty() && !nodes_.empty()) targets_.clear();  // an input may be missing
+    if (!are_nodes_whole_) targets_.clear();  // of what they would take some is not there
     if (storage_) store_computed();
     auto& stored = storage_ ? storage_->parts : sources_;
     return {
@@ -228,6 +229,7 @@ class Compiler {
   std::optional<Storage> storage_;
   size_t first_computed_ = 0;  // of sources_, where they are stored in parts
   std::vector<ProgramNode> nodes_;
+  bool are_nodes_whole_ = true;   // every input could be made
   std::vector<Readers> readers_;  // of each source
   std::unordered_set<std::string> names_;
   std::vector<ProgramTarget> targets_;

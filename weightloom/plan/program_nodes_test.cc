@@ -78,6 +78,23 @@ TEST(ProgramNodesTest, AnElementThatIsDecodedGoesToOneTarget) {
               ElementsAre("source_used_twice w"));
 }
 
+TEST(ProgramNodesTest, ASourceThatIsLeftOutTakesNoTargetAlong) {
+  std::vector<ProgramSource> sources = {{"w", DType::F8_E4M3, {4, 6}, 0, 100, 24},
+                                        {"s", DType::F32, {2, 2}, 0, 124, 16},
+                                        {"input_scale", DType::F32, {1}, 0, 140, 4},
+                                        {"w", DType::F32, {4, 6}, -1, 0, 96, 0}};
+  std::vector<NodeLayouts> nodes(1);
+  nodes[0] = {fp8(2, 4), false, {4, 6}, {}};
+  nodes[0].inputs.push_back({"w", DType::F8_E4M3, identity(0, {4, 6})});
+  nodes[0].inputs.push_back({"s", DType::F32, identity(1, {2, 2})});
+  const Compiled compiled =
+      compile({{"f", "f", {}}}, std::move(sources), {{"w", DType::F32, identity(3, {4, 6})}}, {},
+              std::nullopt, std::move(nodes));
+  EXPECT_THAT(codes(compiled), ElementsAre("source_not_used input_scale"));
+  ASSERT_EQ(compiled.program.targets().size(), 1U);
+  EXPECT_EQ(compiled.program.targets()[0].name, "w");
+}
+
 TEST(ProgramNodesTest, ARankNeedsTheCodesOfItsPartAndTheScalesOfItsBlocks) {
   const Compiled compiled = decoded({{"w", DType::BF16, values()}});
   Spread spread{MeshSet::parse("tp=2"), {{"", {CutStep{"tp", 1}}}}};

@@ -29,8 +29,10 @@ class ScaleSteps {
         (step.groups > 1 && sizes_[dim] / step.groups % block != 0)) {
       return refuse(step.dim, fmt::format("is padded to a multiple of {}", step.multiple));
     }
-    const int64_t group = std::max(round_up(sizes_[dim] / step.groups, step.multiple), step.least);
-    sizes_[dim] = group * step.groups;
+    // As padding is done; whoever finds what ranks hold refuses what 64 bits do not count.
+    const auto group = checked_mul(
+        ceil_div(std::max(sizes_[dim] / step.groups, step.least), step.multiple), step.multiple);
+    sizes_[dim] = group ? checked_mul(*group, step.groups).value_or(-1) : -1;
     made_.push_back(
         PadStep{step.dim, step.multiple / block, step.groups, ceil_div(step.least, block)});
   }
@@ -86,7 +88,7 @@ class ScaleSteps {
     std::vector<Interval> blocks;
     for (const Interval& stretch : stretches) {
       const bool begins = stretch.begin % block == 0;
-      const bool ends = stretch.end % block == 0 || stretch.end == size;
+      const bool ends = stretch.end % block == 0;
       const bool is_only = stretches.size() == 1;
       const bool is_inside = stretch.begin % block + stretch.size() <= block;
       const bool is_last = &stretch == &stretches.back();

@@ -98,6 +98,33 @@ TEST(ScaleShardingTest, StripesAreCutBlockByBlock) {
   EXPECT_NE(sharding_of_scales(cut("tp", 0, stripes), mesh, {24}, block).refusal, "");
 }
 
+TEST(ScaleShardingTest, AShortLastBlockIsFollowedByNoOther) {
+  const MeshSet mesh = MeshSet::parse("tp=2");
+  const std::vector<int64_t> block{4};
+  Cut table{CutRule::table};
+  table.table = {{{8, 10}, {0, 4}}, {{4, 8}}};  // row 2 of the first part is row 0, of block 0
+  EXPECT_THAT(sharding_of_scales(cut("tp", 0, table), mesh, {10}, block).refusal,
+              HasSubstr("[8, 10) of 10"));
+  table.table = {{{0, 4}, {8, 10}}, {{4, 8}}};
+  const ScaleSharding made = sharding_of_scales(cut("tp", 0, table), mesh, {10}, block);
+  EXPECT_EQ(made.refusal, "");
+  EXPECT_TRUE(finds_scales(cut("tp", 0, table), made.sharding, mesh, {10}, block));
+}
+
+TEST(ScaleShardingTest, WhatIsPaddedToAtLeastASizeIsCutAsItThenIs) {
+  const MeshSet mesh = MeshSet::parse("tp=3");
+  const std::vector<int64_t> block{4};
+  const auto padded = [](int64_t multiple, int64_t least) {
+    return Sharding{"", {PadStep{0, multiple, 1, least}, CutStep{"tp", 0}}};
+  };
+  // 8 rows become 16, not 12: parts of 6.
+  EXPECT_THAT(sharding_of_scales(padded(8, 12), mesh, {8}, block).refusal,
+              HasSubstr("[6, 12) of 16"));
+  const ScaleSharding made = sharding_of_scales(padded(4, 10), mesh, {8}, block);
+  EXPECT_EQ(made.refusal, "");
+  EXPECT_TRUE(finds_scales(padded(4, 10), made.sharding, mesh, {8}, block));
+}
+
 TEST(ScaleShardingTest, EveryRankFindsTheScalesOfItsValuesOrTheCutIsRefused) {
   const MeshSet mesh = MeshSet::parse("a=3,b=2");
   int64_t said = 0;
@@ -112,7 +139,12 @@ TEST(ScaleShardingTest, EveryRankFindsTheScalesOfItsValuesOrTheCutIsRefused) {
       CutStep step{axis, static_cast<int>(draw(2))};
       step.cut.stripes = draw(4) == 0 ? 2 : 1;
       if (draw(3) == 0) step.cut.rule = CutRule::balanced;
-      if (draw(6) == 0) sharding.steps.push_back(PadStep{step.dim, 1 + draw(6)});
+      if (draw(6) == 0) {
+        const bool is_even =
+            sharding.steps.empty() && shape[static_cast<size_t>(step.dim)] % 2 == 0;
+        const int64_t groups = is_even ? 1 + draw(2) : 1;
+        sharding.steps.push_back(PadStep{step.dim, 1 + draw(6), groups, draw(30)});
+      }
       sharding.steps.push_back(step);
     }
     const ScaleSharding made = sharding_of_scales(sharding, mesh, shape, block);
