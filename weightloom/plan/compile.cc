@@ -78,6 +78,7 @@ class Compiler {
     for (NamedLayout& input : node.inputs) {
       note_readers(input.layout);
       auto made = check_coverage(input) ? lower(std::move(input)) : std::nullopt;
+      lacks_input_ = lacks_input_ || !made;
       lowered.inputs.push_back(std::move(made).value_or(ProgramTarget{}));
     }
     nodes_.push_back(std::move(lowered));
@@ -85,7 +86,7 @@ class Compiler {
 
   Compiled finish() {
     for (size_t i = 0; i < sources_.size(); ++i) check_source(i);
-    if (!findings_.empty() && !nodes_.empty()) targets_.clear();  // an input may be missing
+    if (lacks_input_) targets_.clear();  // nodes could not be run
     if (storage_) store_computed();
     auto& stored = storage_ ? storage_->parts : sources_;
     return {
@@ -228,6 +229,7 @@ class Compiler {
   std::optional<Storage> storage_;
   size_t first_computed_ = 0;  // of sources_, where they are stored in parts
   std::vector<ProgramNode> nodes_;
+  bool lacks_input_ = false;      // one of the nodes, which is told by a finding
   std::vector<Readers> readers_;  // of each source
   std::unordered_set<std::string> names_;
   std::vector<ProgramTarget> targets_;
