@@ -16,6 +16,12 @@ from statistics import median
 
 from measure import Row, measure
 from place import Place, copy_command
+from quantised_tables import (
+    QUANTISED,
+    SMALL_QUANTISED,
+    quantised_ratios,
+    quantised_rows,
+)
 from ratio import GIB, MIB, Ratio, at_least, at_most, read_ratio
 from saving_tables import saving_ratios, saving_rows
 from sharding_tables import (
@@ -41,6 +47,7 @@ TABLES = (
     "headers",
     "keys",
     "casts",
+    "quantised",
     "sharding",
     "saving",
     "planning",
@@ -282,7 +289,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--small",
         action="store_true",
-        help="of sharding and saving: a small input, to see that all rows run",
+        help="of sharding, saving and quantised: a small input, to see that all rows run",
     )
     return parser.parse_args()
 
@@ -314,6 +321,11 @@ def main() -> None:
         bench(f"Keys, {KEY_SET}", key_rows(place, source), key_ratios, options.rounds)
     if options.only in (None, "casts"):
         bench("Casts, one thread", cast_rows(place), cast_ratios, options.rounds)
+    if options.only in (None, "quantised"):
+        for name, arguments in (SMALL_QUANTISED if options.small else QUANTISED).items():
+            source = place.make("make_quantised.py", arguments, place.scratch / name)
+            rows = quantised_rows(place, source)
+            bench(f"Quantised, {name}", rows, quantised_ratios, options.rounds)
     if options.only in (None, "sharding"):
         for name, arguments in (SMALL if options.small else SHARDED).items():
             source = place.make("make_ckpt.py", arguments, place.scratch / name)

@@ -103,6 +103,9 @@ build clang-fuzz
 fuzz_smoke
 heading 'Python environment and package'
 python=$(scripts/python_env.sh)
+heading 'The tests of process groups, for ranks of torch.distributed'
+cmake --preset release -DWEIGHTLOOM_TEST_PYTHON="$python" >build/release.configure.log
+cmake --build --preset release -j "$jobs" --target comm_torch
 heading 'C++ tests'
 run_ctest release
 heading 'The installed package, from C++ and C'

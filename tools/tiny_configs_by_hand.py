@@ -139,7 +139,18 @@ CHANGES: dict[str, dict[str, Any]] = {
         "vision_config.intermediate_size": 64,
         "vision_config.num_heads": 4,
     },
-    "gemma4_assistant": {"text_config.hidden_size_per_layer_input": 0},
+    "falcon_h1": {"mamba_d_ssm": None, "mamba_n_heads": 4, "mamba_d_head": 32, "mamba_d_state": 16},
+    "gemma4_assistant": {
+        "text_config.hidden_size_per_layer_input": 0,
+        "text_config.vocab_size_per_layer_input": 0,
+    },
+    # Some layers have keys and values of their own: where all share them, no model can be built.
+    "gemma4_unified_assistant": {
+        "text_config.num_hidden_layers": 4,
+        "text_config.layer_types": ["sliding_attention", "full_attention"] * 2,
+        "text_config.num_kv_shared_layers": 2,
+        "text_config.per_layer_config": {},
+    },
     "granite4_vision": {
         "downsample_rate": "1/2",
         "deepstack_layer_map": [[0, 0]],
@@ -163,7 +174,13 @@ CHANGES: dict[str, dict[str, Any]] = {
     "qwen3_omni_moe_talker_text": {"shared_expert_intermediate_size": 64},
     "qwen4_exp": {f"text_config.{name}": value for name, value in QSA.items()},
     "qwen4_exp_text": QSA,
-    "nemo_speechlm": {"head_config.audio_hidden_size": 64},
+    # Queries, keys and values that are stored as one tensor, of which a third is each.
+    "nemo_speechlm": {
+        "audio_config.asr_config.num_key_value_heads": 4,
+        "audio_config.diarization_config.audio_config.num_key_value_heads": 4,
+        "audio_config.diarization_config.head_config.audio_hidden_size": 64,
+        "word_timestamp_config.num_key_value_heads": 4,
+    },
     "perception_lm": {
         "vision_config.architecture": "vit_pe_core_large_patch14_336",
         "vision_config.model_args": {"embed_dim": 64, "img_size": [28, 28], "depth": 2},

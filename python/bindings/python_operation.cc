@@ -10,6 +10,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "held_context.h"
+#include "held_object.h"
 #include "weightloom/layout/layout.h"
 
 namespace nb = nanobind;
@@ -82,21 +83,6 @@ class PythonOperation final : public ConversionOperation {
 };
 
 }  // namespace
-
-HeldObject::HeldObject(const nb::object& object)
-    : object_(object),
-      key_(nb::cast<int64_t>(nb::module_::import_("weightloom._held").attr("hold")(object))) {}
-
-HeldObject::~HeldObject() {
-  if (!nb::is_alive()) return;  // the interpreter ends, and has freed the table
-  const nb::gil_scoped_acquire locked;
-  const nb::error_scope kept;  // an exception may be on its way
-  try {
-    nb::module_::import_("weightloom._held").attr("release")(key_);
-  } catch (const nb::python_error&) {
-    PyErr_Clear();  // the interpreter ends
-  }
-}
 
 OperationPtr operation_of(nb::object object) {
   return std::make_shared<const PythonOperation>(object);

@@ -15,6 +15,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind.h"
+#include "held_object.h"
 #include "python_operation.h"
 #include "shipped.h"
 #include "weightloom/base/error.h"

@@ -1,4 +1,4 @@
-"""One rank of a trainer, for tests of loading into DTensors; run as trainer_ranks.py is."""
+"""One rank of a trainer, for tests of loading into DTensors; run as rank_program.py says."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from rank_program import Told, main
 from safetensors.torch import save_file
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor
-from trainer_ranks import (
+from trainer_models import (
     Model,
-    Told,
     fsdp_model,
     fsdp_over_tp_model,
     fully_shard,
-    main,
     parallelize,
     whole_state,
 )

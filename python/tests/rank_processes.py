@@ -47,3 +47,11 @@ def told_by(path: Path) -> Told | None:
     told: Told = json.loads(path.read_text())
     assert "raised" not in told, told["raised"]
     return told
+
+
+def refused_on_all(told: list[Told], kind: str, rank: int | None) -> str:
+    """The message, which all ranks raised."""
+    assert [each["class"] for each in told] == [kind] * RANKS
+    assert {each["rank"] for each in told} == {rank}
+    assert len({each["message"] for each in told}) == 1
+    return str(told[0]["message"])

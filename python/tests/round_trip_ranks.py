@@ -1,4 +1,4 @@
-"""One rank of a trainer, for tests that go from layout to layout; run as trainer_ranks.py is."""
+"""One rank of a trainer, for tests that go from layout to layout; run as rank_program.py says."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from rank_program import Told, main
 from torch.distributed.device_mesh import init_device_mesh
-from trainer_ranks import Told, main
 
 import weightloom
 from weightloom.torch import load_dtensors, save_hub, save_sharded

@@ -1,7 +1,8 @@
 """What the ranks of a trainer hold, saved together: four processes of torch.distributed (gloo).
 
-The scenarios are functions of trainer_ranks.py. Processes take seconds to start, so most scenarios
-run one after another in the same four; those in which a process is killed have four of their own.
+The scenarios are functions of trainer_ranks.py and lost_ranks.py. Processes take seconds to start,
+so most scenarios run one after another in the same four; those in which a process is killed have
+four of their own.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from rank_processes import RANKS, Told, run_ranks
+from rank_processes import RANKS, Told, refused_on_all, run_ranks
 
 import weightloom
 
@@ -33,8 +34,6 @@ SOUND = (
     "unfit",
     "contradiction",
     "not_replaced",
-    "group",
-    "two_sizes",
     "raising",
     "interrupted",
 )
@@ -106,14 +105,6 @@ def test_an_asynchronous_save_has_the_values_of_its_call(told: Any) -> None:
         assert rank["loaded"] == {"a": expected, "b": [-1.0] * 28, "c": [-2.0] * 28}
 
 
-def refused_on_all(told: list[Told], kind: str, rank: int | None) -> str:
-    """The message, which all ranks raised."""
-    assert [each["class"] for each in told] == [kind] * RANKS
-    assert {each["rank"] for each in told} == {rank}
-    assert len({each["message"] for each in told}) == 1
-    return str(told[0]["message"])
-
-
 def test_copies_that_do_not_fit_the_budget_are_refused_with_both_figures(told: Any) -> None:
     message = refused_on_all(told["too_small_a_budget"], "UsageError", 0)
     assert "take 3145728 bytes" in message
@@ -176,25 +167,3 @@ def test_a_killed_rank_ends_the_save_on_all_others(
         assert rank["class"] == "InputOutputError"
         assert rank["message"].startswith(f"rank {victim}: its connection to rank ")
     expect_old_checkpoint(tmp_path / scenario)
-
-
-def test_the_transport_keeps_what_a_group_promises(told: Any) -> None:
-    for place, rank in enumerate(told["group"]):
-        assert rank["gathered"] == [0, 1, 2, 3]
-        assert rank["broadcast"] == ["00", "01", "02", "03"]
-        assert rank["large"]
-        assert rank["half"] == [[0, [0, 2]], [1, [3, 1]], [1, [0, 2]], [0, [3, 1]]][place]
-        assert rank["alone"]
-
-
-def test_an_abort_reaches_who_waits_and_who_comes_later(told: Any) -> None:
-    for when in ("aborted", "later"):
-        all_told = [rank[when] for rank in told["group"]]
-        assert refused_on_all(all_told, "CancelledError", 1) == "rank 1: enough"
-
-
-def test_a_message_of_another_size_is_an_error_on_all(told: Any) -> None:
-    for rank in told["two_sizes"]:
-        assert rank["class"] == "UsageError"
-        assert "a message of 3 bytes from rank 0" in rank["message"]
-        assert "needed 2 bytes" in rank["message"]

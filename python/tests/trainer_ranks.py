@@ -1,109 +1,29 @@
-"""One rank of a trainer, for tests of parallel saving: runs scenarios in turn, and tells how each
-went.
-
-usage: trainer_ranks.py RANK RANKS FOLDER SCENARIO...
-
-Each scenario is a function of this file; what it gives, or raised, stands in
-FOLDER/SCENARIO.RANK.json when it is over.
-"""
+"""One rank of a trainer, for tests of parallel saving; run as rank_program.py says."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import sys
-import threading
-import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from lost_ranks import interrupted, killed, killed_leader, raising
+from rank_program import Told, main, refused
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from trainer_models import (
+    Model,
+    fsdp_model,
+    fsdp_over_tp_model,
+    fully_shard,
+    parallelize,
+    whole_state,
+)
 
 import weightloom
-from weightloom import _core
-from weightloom._torch_group import TorchTransport
 from weightloom.torch import Saver, save_hub, save_sharded
-
-Told = dict[str, Any]
-Scenarios = Mapping[str, Callable[[Path], Told]]
-
-
-class Block(nn.Module):
-    """Two linear layers and a norm, of sizes that no mesh divides."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.up = nn.Linear(5, 14)
-        self.down = nn.Linear(14, 5, bias=False)
-        self.norm = nn.LayerNorm(5)
-        self.register_buffer("steps", torch.arange(3))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Not run: only the state counts."""
-        return self.norm(self.down(self.up(x)))
-
-
-class Model(nn.Module):
-    """Blocks, with tied embeddings."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(7)
-        self.embed = nn.Embedding(7, 5)
-        self.blocks = nn.ModuleList([Block(), Block()])
-        self.head = nn.Linear(5, 7, bias=False)
-        for parameter in self.parameters():
-            nn.init.normal_(parameter)
-        self.head.weight = self.embed.weight
-
-
-def whole_state(tied: bool = True) -> dict[str, torch.Tensor]:
-    """What a single process would save; the second name of a tied tensor left out."""
-    state = {name: tensor.detach() for name, tensor in Model().state_dict().items()}
-    if tied:
-        del state["head.weight"]
-    return state
-
-
-def fully_shard(module: nn.Module, **options: Any) -> None:
-    """FSDP2's; imported by scenarios that need it, for it takes seconds."""
-    from torch.distributed import fsdp
-
-    fsdp.fully_shard(module, **options)
-
-
-def parallelize(block: nn.Module, mesh: DeviceMesh) -> None:
-    """Cuts a block by tensor parallelism; imported likewise."""
-    from torch.distributed.tensor import parallel
-
-    plan = {"up": parallel.ColwiseParallel(), "down": parallel.RowwiseParallel()}
-    parallel.parallelize_module(block, mesh, plan)
-
-
-def fsdp_model() -> nn.Module:
-    """Every block and the root fully sharded over all ranks."""
-    model = Model()
-    for block in model.blocks:
-        fully_shard(block)
-    fully_shard(model)
-    return model
-
-
-def fsdp_over_tp_model() -> nn.Module:
-    """Blocks cut by tensor parallelism, then fully sharded, on a mesh of two axes."""
-    mesh = init_device_mesh("cpu", (2, dist.get_world_size() // 2), mesh_dim_names=("dp", "tp"))
-    model = Model()
-    for block in model.blocks:
-        parallelize(block, mesh["tp"])
-        fully_shard(block, mesh=mesh["dp"])
-    fully_shard(model, mesh=mesh["dp"])
-    return model
 
 
 def same_files(a: Path, b: Path) -> list[str]:
@@ -311,108 +231,6 @@ def not_replaced(folder: Path) -> Told:
     return told
 
 
-def refused(work: Any) -> Told:
-    """The exception that `work` raises, in words."""
-    try:
-        work()
-    except (weightloom.Error, KeyboardInterrupt) as error:
-        rank = getattr(error, "rank", None)
-        return {"class": type(error).__name__, "message": str(error), "rank": rank}
-    return {"class": "none", "message": "", "rank": None}
-
-
-def interrupted_save(folder: Path, victim: int, harm: Any) -> Told:
-    """Overwrites a checkpoint; at the sixth exchange of the save one rank comes to harm."""
-    state = {"w": distributed_rows(1.0)}
-    save_hub(state, folder / "out", mapping="none")
-    state = {"w": distributed_rows(2.0)}
-    saver = Saver(state, mapping="none", overwrite=True)
-    transport, count = saver._transport, 0
-    exchange = transport.exchange
-
-    def harmed(*messages: Any) -> Any:
-        nonlocal count
-        count += 1
-        return harm(saver) if count == 6 else exchange(*messages)
-
-    if dist.get_rank() == victim:
-        transport.exchange = harmed
-    told = refused(lambda: saver.save(folder / "out"))
-    told["again"] = refused(lambda: saver.save(folder / "out"))
-    saver.close()
-    return told
-
-
-def distributed_rows(value: float) -> torch.Tensor:
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    return distribute_tensor(torch.full((400, 300), value), mesh, [Shard(0)])
-
-
-def killed(folder: Path) -> Told:
-    return interrupted_save(folder, 2, lambda _: os.kill(os.getpid(), signal.SIGKILL))
-
-
-def killed_leader(folder: Path) -> Told:
-    return interrupted_save(folder, 0, lambda _: os.kill(os.getpid(), signal.SIGKILL))
-
-
-def raising(folder: Path) -> Told:
-    def fail(_: Saver) -> None:
-        raise ValueError("out of order")
-
-    return interrupted_save(folder, 1, fail)
-
-
-def interrupted(folder: Path) -> Told:
-    """Ctrl-C on one rank, which is in an exchange."""
-
-    def interrupt(saver: Saver) -> Any:
-        ended, abort = threading.Event(), saver._transport.abort
-
-        def noted(reason: Any) -> Any:
-            told = abort(reason)
-            ended.set()
-            return told
-
-        saver._transport.abort = noted
-        os.kill(os.getpid(), signal.SIGINT)
-        ended.wait()
-        return saver._transport._line.reason
-
-    return interrupted_save(folder, 3, interrupt)
-
-
-def group(folder: Path) -> Told:
-    """What a process group promises, over the transport."""
-    ranks = _core.python_group(TorchTransport())
-    mine = b"x" * ranks.rank
-    halves = ranks.sub_group([0, 2] if ranks.rank % 2 == 0 else [3, 1])
-    told: Told = {
-        "gathered": [len(bytes_) for bytes_ in ranks.all_gather(mine)],
-        "broadcast": [ranks.broadcast(root, bytes([ranks.rank])).hex() for root in range(4)],
-        "large": hash(ranks.broadcast(1, bytes(5 << 20))) == hash(bytes(5 << 20)),
-        "half": [halves.rank, [int(b[0]) for b in halves.all_gather(bytes([ranks.rank]))]],
-        "alone": halves.sub_group([halves.rank]).all_gather(b"me") == [b"me"],
-    }
-    ranks.barrier()
-    told["aborted"] = refused(lambda: ends(ranks, halves))
-    told["later"] = refused(ranks.barrier)
-    return told
-
-
-def ends(ranks: Any, halves: Any) -> None:
-    """Rank 1 gives up; 3 waits for it, 0 for rank 2 only, which waits for 0 and 3 too."""
-    if ranks.rank == 1:
-        ranks.abort("enough")
-    (ranks if ranks.rank == 2 else halves).barrier()
-
-
-def two_sizes(folder: Path) -> Told:
-    """A message of another size than is wanted is an error, and no crash."""
-    ranks = _core.python_group(TorchTransport())
-    return refused(lambda: ranks.broadcast(0, bytes(3 if ranks.rank == 0 else 2)))
-
-
 SCENARIOS = {
     function.__name__: function
     for function in (
@@ -437,33 +255,8 @@ SCENARIOS = {
         killed_leader,
         raising,
         interrupted,
-        group,
-        two_sizes,
     )
 }
-
-
-def run(scenarios: Scenarios, name: str, folder: Path) -> Told:
-    """What the scenario gives, or what it raised."""
-    mine = folder / name
-    mine.mkdir(exist_ok=True)
-    try:
-        return scenarios[name](mine)
-    except Exception:
-        return {"raised": traceback.format_exc()}
-
-
-def main(scenarios: Scenarios) -> None:
-    """One rank."""
-    rank, ranks, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=ranks
-    )
-    for scenario in sys.argv[4:]:
-        told = run(scenarios, scenario, folder)
-        (folder / f"{scenario}.{rank}.json").write_text(json.dumps(told))
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -737,6 +737,17 @@ class ProcessGroup:
     def broadcast(self, root: int, mine: bytes) -> bytes:
         """What `root` gives; all give as many bytes."""
 
+    def all_reduce(self, reduction: str, values: Sequence[int]) -> list[int]:
+        """
+        Of each value the 'sum', 'min' or 'max' over all ranks, on all of them.
+        """
+
+    def send(self, to: int, tag: int, message: bytes) -> None:
+        """One message, with a tag below 1024; may wait until it is received."""
+
+    def recv(self, from_: int, tag: int, size: int) -> bytes:
+        """The next message of a rank with this tag; of `size` bytes."""
+
     def barrier(self) -> None:
         """Returns when all ranks have called it."""
 

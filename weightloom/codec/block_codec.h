@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "weightloom/base/dtype.h"
@@ -47,18 +49,21 @@ enum class BlockFormat {
   iq4_nl,  ///< GGUF blocks of 32: F16 scale, nibbles into a fixed table
 };
 
+/// "fp8", "e2m1", "q4_0": as the enumerators are spelled.
+std::string_view to_string(BlockFormat format) noexcept;
+
 /// What a scale for the whole tensor does to the scales of blocks.
 enum class GlobalScale { none, multiplies, divides };
 
 /// A format and all that it leaves open.
 struct BlockCodec {
-  BlockFormat format = BlockFormat::fp8;
-  DType code_dtype = DType::F8_E4M3;  ///< of the codes as they are stored
-  DType scale_dtype = DType::F32;     ///< F32, F16, BF16, F8_E4M3, or F8_E8M0, which U8 also means
-  int64_t block_rows = 1;             ///< rows that share a scale; kEntireDim: all
-  int64_t block_cols = 1;             ///< columns that share a scale; kEntireDim: all
-  int bits = 8;                       ///< of a field, of the packed integers: 4 or 8
-  GlobalScale global_scale = GlobalScale::none;
+  BlockFormat format = BlockFormat::fp8;  ///< how codes become values
+  DType code_dtype = DType::F8_E4M3;      ///< of the codes as they are stored
+  DType scale_dtype = DType::F32;  ///< F32, F16, BF16, F8_E4M3, or F8_E8M0, which U8 also means
+  int64_t block_rows = 1;          ///< rows that share a scale; kEntireDim: all
+  int64_t block_cols = 1;          ///< columns that share a scale; kEntireDim: all
+  int bits = 8;                    ///< of a field, of the packed integers: 4 or 8
+  GlobalScale global_scale = GlobalScale::none;  ///< fp8 and e2m1, before codes are multiplied
   bool zero_points = false;  ///< zero points stand beside scales; without them zero is 0
   /// Row r of values takes its group of scales from an operand of row indexes (gptq, act-order).
   bool group_index = false;
@@ -71,23 +76,27 @@ struct BlockCodec {
   friend bool operator==(const BlockCodec&, const BlockCodec&) = default;
 };
 
+/// All of a codec in one line, equal for equal codecs only:
+/// "fp8 F8_E4M3 scales F32 blocks 128x128".
+std::string to_string(const BlockCodec& codec);
+
 /// What stands beside what.
 enum class OperandRole { codes, scales, zero_points, global_scale, table, group_index };
 
 /// Along one dim, every `values` values stand beside `elements` elements of an operand; a last
 /// group may be short. values == kEntireDim: all of the dim beside all of the operand's `elements`.
 struct Pace {
-  int64_t values = 1;
-  int64_t elements = 1;
+  int64_t values = 1;    ///< of the matrix
+  int64_t elements = 1;  ///< of the operand
   friend bool operator==(const Pace&, const Pace&) = default;
 };
 
 /// An operand of a codec, and how it lies over the matrix of values.
 struct CodecOperand {
-  OperandRole role = OperandRole::codes;
-  DType dtype = DType::U8;
-  Pace rows;
-  Pace cols;
+  OperandRole role = OperandRole::codes;  ///< what it is to the codec
+  DType dtype = DType::U8;                ///< of its elements
+  Pace rows;                              ///< of rows
+  Pace cols;                              ///< of columns
   friend bool operator==(const CodecOperand&, const CodecOperand&) = default;
 };
 
@@ -97,8 +106,8 @@ std::vector<CodecOperand> operands_of(const BlockCodec& codec);
 
 /// Boxes of values begin at multiples of this, and end at one or at the end of the dim.
 struct Granule {
-  int64_t rows = 1;
-  int64_t cols = 1;
+  int64_t rows = 1;  ///< kEntireDim: all
+  int64_t cols = 1;  ///< kEntireDim: all
   friend bool operator==(const Granule&, const Granule&) = default;
 };
 /// What decode needs: whole words, whole GGUF blocks.
@@ -108,12 +117,14 @@ Granule encode_granule(const BlockCodec& codec);
 
 /// Rows and columns [begin, end) of the matrix of values.
 struct ValueBox {
-  int64_t row_begin = 0;
-  int64_t row_end = 0;
-  int64_t col_begin = 0;
-  int64_t col_end = 0;
+  int64_t row_begin = 0;  ///< the first row
+  int64_t row_end = 0;    ///< after the last row
+  int64_t col_begin = 0;  ///< the first column
+  int64_t col_end = 0;    ///< after the last column
 
+  /// How many rows.
   int64_t rows() const noexcept { return row_end - row_begin; }
+  /// How many columns.
   int64_t cols() const noexcept { return col_end - col_begin; }
 };
 

@@ -47,6 +47,10 @@ Spread spread_like(const CopyProgram& program, const LayoutManifest& manifest) {
 
 Conversion planned(const MemoryFiles& files, const Checkpoint& source, const Registry& registry,
                    const ParallelSaveOptions& options, const LayoutManifest& manifest) {
+  if (options.selection.dequantize || options.selection.quantize) {
+    throw Error(ErrorCode::unsupported, "ranks that save together neither quantise nor decode",
+                "save first, then convert what was saved");
+  }
   Conversion conversion =
       plan_conversion(files.calls(), source, options.selection, registry, options.run.threads);
   if (conversion.is_refused(options.selection.lenient)) {

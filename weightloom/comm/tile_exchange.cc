@@ -207,16 +207,14 @@ class FirstFailure {
   std::exception_ptr failure_;
 };
 
-/// The batch that is being written, on a thread of its own where there may be several.
+/// The batch that is being written, on a thread of its own: it waits for the disk, and the rank's
+/// own thread for other ranks.
 class Delivery {
  public:
-  explicit Delivery(int threads)
-      : policy_(threads > 1 ? std::launch::async : std::launch::deferred) {}
-
   /// Begins; until finish() has returned, the batch's memory and the buffers are in use.
   void start(std::unique_ptr<Batch> next, std::span<WorkBuffer> buffers, TileSink& sink) {
     batch_ = std::move(next);
-    done_ = std::async(policy_,
+    done_ = std::async(std::launch::async | std::launch::deferred,
                        [batch = batch_.get(), buffers, &sink] { batch->deliver(buffers, sink); });
   }
   /// Returns when it is written, with the values that casts made infinite.
@@ -229,7 +227,6 @@ class Delivery {
   }
 
  private:
-  std::launch policy_;
   std::unique_ptr<Batch> batch_;
   std::future<void> done_;  // the last: waits when it is destroyed
 };
@@ -245,34 +242,66 @@ void TileExchange::note_peak() {
   peak_bytes_ = std::max(peak_bytes_, bytes);
 }
 
-void TileExchange::run(ProcessGroup& group, std::span<const SharedTile> tiles, int64_t batch_bytes,
-                       TileSink& sink) {
-  FirstFailure failure;
-  Delivery delivery(side_.run.threads);
-  const auto finish_delivery = [&] {
-    failure.keep([&] {
-      for (const auto& [target, count] : delivery.finish()) not_finite_[target] += count;
-    });
-    note_peak();
-  };
-  const auto batches = batches_of(tiles, group.size(), std::min(batch_bytes / 2, kBatchBytes));
-  for (size_t i = 0; i < batches.size(); ++i) {
-    const auto [begin, end] = batches[i];
-    auto batch = std::make_unique<Batch>(side_, tiles.subspan(begin, end - begin));
-    WorkBuffer& before = messages_[(i + 1) % 2];
-    if (before.size_bytes() + batch->message_bytes() > batch_bytes) {
+/// One call of run(): while a batch is written, the next one is on its way.
+class TileExchange::Run {
+ public:
+  Run(TileExchange& exchange, ProcessGroup& group, int64_t batch_bytes, TileSink& sink)
+      : exchange_(exchange), group_(group), batch_bytes_(batch_bytes), sink_(sink) {}
+
+  void take(std::span<const SharedTile> tiles) {
+    auto batch = std::make_unique<Batch>(exchange_.side_, tiles);
+    batch->place(memory_for(batch->message_bytes()));
+    failure_.guard([&] { batch->pack(); });
+    batch->exchange(group_);
+    exchange_.bytes_sent_ += batch->bytes_sent();
+    finish_delivery();
+    failure_.guard([&] { delivery_.start(std::move(batch), exchange_.tiles_, sink_); });
+  }
+
+  void end() {
+    finish_delivery();
+    failure_.rethrow();
+  }
+
+ private:
+  /// Of the two buffers the one that the batch before does not use; the other is given up where
+  /// both would be too much.
+  std::span<std::byte> memory_for(int64_t bytes) {
+    WorkBuffer& before = exchange_.messages_[1 - next_];
+    if (before.size_bytes() + bytes > batch_bytes_) {
       finish_delivery();
       before = {};
     }
-    batch->place(messages_[i % 2].take(static_cast<size_t>(batch->message_bytes())));
-    failure.guard([&] { batch->pack(); });
-    batch->exchange(group);
-    bytes_sent_ += batch->bytes_sent();
-    finish_delivery();
-    failure.guard([&] { delivery.start(std::move(batch), tiles_, sink); });
+    WorkBuffer& memory = exchange_.messages_[std::exchange(next_, 1 - next_)];
+    return memory.take(static_cast<size_t>(bytes));
   }
-  finish_delivery();
-  failure.rethrow();
+
+  void finish_delivery() {
+    failure_.keep([&] {
+      for (const auto& [target, count] : delivery_.finish()) {
+        exchange_.not_finite_[target] += count;
+      }
+    });
+    exchange_.note_peak();
+  }
+
+  TileExchange& exchange_;
+  ProcessGroup& group_;
+  int64_t batch_bytes_;
+  TileSink& sink_;
+  size_t next_ = 0;
+  FirstFailure failure_;
+  Delivery delivery_;
+};
+
+void TileExchange::run(ProcessGroup& group, std::span<const SharedTile> tiles, int64_t batch_bytes,
+                       TileSink& sink) {
+  Run run(*this, group, batch_bytes, sink);
+  const int64_t most_bytes = std::min(batch_bytes / 2, kBatchBytes);
+  for (const auto& [begin, end] : batches_of(tiles, group.size(), most_bytes)) {
+    run.take(tiles.subspan(begin, end - begin));
+  }
+  run.end();
 }
 
 }  // namespace weightloom

@@ -1,6 +1,6 @@
 // Tiles that several ranks hold in short runs: each rank packs what it has of them, one message a
-// pair of ranks and batch, and the writers put the tiles together. With more than one thread, a
-// batch is put together and written while the next one is on its way.
+// pair of ranks and batch, and the writers put the tiles together: a batch is put together and
+// written, on a thread of its own, while the next one is on its way.
 #pragma once
 
 #include <array>
@@ -47,6 +47,8 @@ class TileExchange {
   const std::map<int32_t, int64_t>& not_finite() const noexcept { return not_finite_; }
 
  private:
+  class Run;
+
   void note_peak();
 
   const ExchangeSide& side_;

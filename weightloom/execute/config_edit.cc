@@ -97,6 +97,10 @@ std::optional<std::string> changed_config(const Syscalls& calls, const Checkpoin
   if (source.is_single_file() || !status_of(calls, path)) return std::nullopt;
   const std::string text = read_whole_file(calls, path);
   std::string changed = changes.dtype ? config_with_dtype(text, *changes.dtype) : text;
+  if (!changes.modules.empty()) {
+    const auto rename = [&](std::string_view module) { return renamed_module(changes, module); };
+    changed = renamed_modules(changed, rename).text;
+  }
   if (changes.dequantised) changed = config_without_quantisation(changed);
   if (!changes.quantisation.empty()) {
     changed = config_with_quantisation(changed, changes.quantisation);

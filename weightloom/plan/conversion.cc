@@ -71,6 +71,7 @@ Conversion Planner::plan() && {
   targets = fit(std::move(targets));
   encode_targets_of(targets);
   compile_targets(std::move(targets));
+  rename_modules();
   record();
   spread();
   return std::move(result_);

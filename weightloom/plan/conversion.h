@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,7 +30,12 @@ struct ConfigChanges {
   bool dequantised = false;    ///< nothing is quantised any more
   /// JSON: the quantization_config of what was quantised; "" if nothing was.
   std::string quantisation;
+  /// Modules of the source, and what they are called now, where lists of modules stay true of them.
+  std::map<std::string, std::string> modules;
 };
+
+/// What a module of the source, or a part of the model that modules stand below, is called now.
+std::string renamed_module(const ConfigChanges& changes, std::string_view module);
 
 /// A conversion that has been planned: what to do, and what is wrong with it.
 struct Conversion {

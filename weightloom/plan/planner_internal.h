@@ -21,6 +21,9 @@ namespace weightloom {
 /// True if a finding is an error, whatever the caller lets pass.
 bool has_errors(const std::vector<Finding>& findings);
 
+/// A tensor of a checkpoint, as a program reads it.
+ProgramSource stored_source(const StoredTensor& tensor);
+
 class Planner {
  public:
   Planner(const Syscalls& calls, const Checkpoint& source, const Selection& selection,
@@ -93,6 +96,9 @@ class Planner {
   // planner_spread.cc: which rank holds what of the targets
   void spread();
   std::vector<Sharding> shardings_of_targets();
+
+  // planner_modules.cc: what lists in config.json are to name
+  void rename_modules();
 
   // planner_scales.cc: scales that stay beside their codes
   void spread_scales(Spread& spread);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,28 @@ std::optional<DType> dtype_of_torch(std::string_view name) {
   if (name == "float32" || name == "float") return DType::F32;
   if (name == "float64" || name == "double") return DType::F64;
   return std::nullopt;
+}
+
+/// A layout, and the only stored tensors that it takes from.
+struct OwnSources {
+  Layout layout;
+  std::vector<ProgramSource> sources;
+};
+
+OwnSources own_sources(Layout layout, std::span<const StoredTensor> stored) {
+  OwnSources own{Layout(), {}};
+  const Shape shape = layout.shape();
+  std::map<SourceId, SourceId> places;
+  std::vector<Region> regions = std::move(layout).regions();
+  for (Region& region : regions) {
+    if (region.is_pad()) continue;
+    const auto [place, is_new] =
+        places.emplace(region.source, static_cast<SourceId>(own.sources.size()));
+    if (is_new) own.sources.push_back(stored_source(stored[static_cast<size_t>(region.source)]));
+    region.source = place->second;
+  }
+  own.layout = Layout::make(shape, std::move(regions));
+  return own;
 }
 
 /// A source that a node computes.
@@ -70,10 +93,10 @@ void Planner::decode_leaves() {
 
 /// Of a small tensor, read now since its values declare something.
 std::string Planner::bytes_of_leaf(const NamedLayout& leaf) const {
-  Layout layout = leaf.layout;
-  if (source_.is_sharded()) layout = compose(layout, whole_layouts());
+  Layout layout = source_.is_sharded() ? compose(leaf.layout, whole_layouts()) : leaf.layout;
+  OwnSources own = own_sources(std::move(layout), source_.tensors());
   const Compiled compiled =
-      compile(program_files(), stored_sources(), {{leaf.name, leaf.dtype, std::move(layout)}});
+      compile(program_files(), std::move(own.sources), {{leaf.name, leaf.dtype, own.layout}});
   const std::vector<Bytes> made = interpret(compiled.program, [&](const ProgramSource& source) {
     const ProgramFile& file = compiled.program.files()[static_cast<size_t>(source.file)];
     Bytes bytes(static_cast<size_t>(source.size_bytes));

@@ -227,12 +227,16 @@ std::vector<Layout> Planner::whole_layouts() const {
   return layouts;
 }
 
+ProgramSource stored_source(const StoredTensor& tensor) {
+  return {tensor.name, tensor.dtype,        tensor.shape,
+          tensor.file, tensor.offset_bytes, tensor.size_bytes};
+}
+
 std::vector<ProgramSource> Planner::stored_sources() const {
   std::vector<ProgramSource> sources;
   sources.reserve(source_.tensors().size());
   for (const StoredTensor& tensor : source_.tensors()) {
-    sources.push_back({tensor.name, tensor.dtype, tensor.shape, tensor.file, tensor.offset_bytes,
-                       tensor.size_bytes});
+    sources.push_back(stored_source(tensor));
   }
   return sources;
 }

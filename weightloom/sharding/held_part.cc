@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "weightloom/base/error.h"
+#include "weightloom/sharding/placement_choice_internal.h"
 
 namespace weightloom {
 namespace {
@@ -34,24 +35,27 @@ LocalPart part_in(PlacementOrder order, const RankTensor& tensor, const Mesh& me
   return *local_part(sharding, MeshSet(mesh), tensor.shape, rank);
 }
 
+internal::OrderTrial trial_of(const RankTensor& tensor, const LocalPart& part) {
+  const Shape given = local_shape(part);
+  return {given == tensor.local_shape, to_string(given)};
+}
+
 /// What is held of two parts, which may be one.
 LocalPart fitting(const RankTensor& tensor, LocalPart carved, LocalPart straight) {
-  const Shape carved_shape = local_shape(carved);
-  const Shape straight_shape = local_shape(straight);
-  const bool is_carved = carved_shape == tensor.local_shape;
-  const bool is_straight = straight_shape == tensor.local_shape;
-  if (is_carved && is_straight && carved != straight) {
-    refuse(tensor,
-           "this shape fits other rows where FSDP cut last than as torch reads the placements");
+  const auto by_carving = trial_of(tensor, carved);
+  const auto as_torch_reads = trial_of(tensor, straight);
+  switch (internal::order_fit(by_carving, as_torch_reads, carved == straight)) {
+    case internal::OrderFit::carving:
+      return carved;
+    case internal::OrderFit::left_to_right:
+      return straight;
+    case internal::OrderFit::neither:
+      refuse(tensor, "this rank's part is " + internal::given_by_both(by_carving, as_torch_reads));
+    case internal::OrderFit::either:
+      refuse(tensor,
+             "this shape fits other rows where FSDP cut last than as torch reads the placements");
   }
-  if (is_carved) return carved;
-  if (is_straight) return straight;
-  if (carved_shape == straight_shape) {
-    refuse(tensor, fmt::format("this rank's part is {}", to_string(carved_shape)));
-  }
-  refuse(tensor, fmt::format("this rank's part is {} where FSDP cut last, {} as torch reads the "
-                             "placements",
-                             to_string(carved_shape), to_string(straight_shape)));
+  __builtin_unreachable();
 }
 
 /// A part as a sharding over one rank.

@@ -113,7 +113,7 @@ void check_known(const ModelTree& tree) {
   if (!tree.nodes.empty() && tree.unknown.empty()) return;
   const std::string what = tree.nodes.empty() ? "the class of the model" : tree.unknown.front();
   throw Error(ErrorCode::unsupported,
-              fmt::format("no parallel plan is known: {} is not known", what),
+              fmt::format("no parallel plan is known: nothing is known of {}", what),
               "give --tp-plan FILE, or --placements FILE");
 }
 

@@ -12,31 +12,15 @@
 #include <fmt/ranges.h>
 
 #include "weightloom/base/error.h"
+#include "weightloom/sharding/placement_choice_internal.h"
+#include "weightloom/sharding/world_mesh_internal.h"
 
 namespace weightloom {
 namespace {
 
+using internal::WorldAxis;
+using internal::WorldMesh;
 using Kind = DTensorPlacement::Kind;
-
-/// An axis of all ranks: neighbours along it are `stride` ranks apart.
-struct WorldAxis {
-  std::string name;
-  int64_t size = 1;
-  int64_t stride = 1;
-
-  friend bool operator==(const WorldAxis&, const WorldAxis&) = default;
-};
-
-/// A mesh of all ranks, outermost axis first.
-struct WorldMesh {
-  std::vector<WorldAxis> axes;
-
-  Mesh mesh() const {
-    std::vector<MeshAxis> plain;
-    for (const WorldAxis& axis : axes) plain.push_back({axis.name, axis.size});
-    return Mesh::make(std::move(plain));
-  }
-};
 
 /// Of one tensor; which, is told by who catches it.
 [[noreturn]] void refuse(std::string code, const std::string& message) {
@@ -64,30 +48,6 @@ std::string placements_text(const std::vector<DTensorPlacement>& placements) {
 
 bool is_empty(const Shape& shape) {
   return std::ranges::any_of(shape, [](int64_t size) { return size == 0; });
-}
-
-/// Ranks apart along each axis, where they are evenly apart; nothing where they are not.
-std::optional<std::vector<int64_t>> strides_of(const RankTensor& tensor) {
-  std::vector<int64_t> strides(tensor.axes.size(), 0);
-  int64_t inner = 1;
-  for (size_t i = tensor.axes.size(); i-- > 0;) {
-    const auto next = static_cast<size_t>(inner);
-    if (tensor.axes[i].size > 1 && next < tensor.mesh_ranks.size()) {
-      strides[i] = tensor.mesh_ranks[next] - tensor.mesh_ranks[0];
-    }
-    inner *= tensor.axes[i].size;
-  }
-  if (inner != std::ssize(tensor.mesh_ranks)) return std::nullopt;
-  for (int64_t place = 0; place < inner; ++place) {
-    int64_t rank = tensor.mesh_ranks[0];
-    int64_t rest = place;
-    for (size_t i = tensor.axes.size(); i-- > 0;) {
-      rank += rest % tensor.axes[i].size * strides[i];
-      rest /= tensor.axes[i].size;
-    }
-    if (rank != tensor.mesh_ranks[static_cast<size_t>(place)]) return std::nullopt;
-  }
-  return strides;
 }
 
 /// What one rank says, and which.
@@ -127,9 +87,9 @@ std::vector<WorldAxis> axes_of(const Statements& all) {
   std::vector<WorldAxis> axes;
   const RankTensor& first = *all.front().tensor;
   if (first.axes.empty()) return axes;
-  const auto strides = strides_of(first);
+  const auto strides = internal::strides_of(first);
   for (const Statement& each : all) {
-    if (strides && strides_of(*each.tensor) == strides) continue;
+    if (strides && internal::strides_of(*each.tensor) == strides) continue;
     refuse("mesh_order",
            fmt::format("rank {} has it on a mesh of the ranks [{}], which do not follow one "
                        "another evenly along each axis, or are not as far apart as those of "
@@ -142,36 +102,6 @@ std::vector<WorldAxis> axes_of(const Statements& all) {
     }
   }
   return axes;
-}
-
-std::string free_name(const std::vector<WorldAxis>& axes) {
-  std::string name = "replica";
-  for (int i = 2; std::ranges::find(axes, name, &WorldAxis::name) != axes.end(); ++i) {
-    name = fmt::format("replica{}", i);
-  }
-  return name;
-}
-
-/// The axes, and between them axes for the ranks that they leave out. Nothing if they overlap.
-std::optional<WorldMesh> mesh_around(std::vector<WorldAxis> axes, int64_t ranks) {
-  std::ranges::sort(axes, {}, &WorldAxis::stride);
-  std::vector<WorldAxis> all = axes;
-  int64_t reached = 1;
-  for (const WorldAxis& axis : axes) {
-    if (axis.stride < reached || axis.stride % reached != 0) return std::nullopt;
-    if (axis.stride > reached) all.push_back({free_name(all), axis.stride / reached, reached});
-    reached = axis.stride * axis.size;
-  }
-  if (ranks % reached != 0) return std::nullopt;
-  if (ranks > reached || all.empty()) all.push_back({free_name(all), ranks / reached, reached});
-  std::ranges::sort(all, std::greater(), &WorldAxis::stride);
-  return WorldMesh{std::move(all)};
-}
-
-bool has_axes(const WorldMesh& mesh, const std::vector<WorldAxis>& axes) {
-  return std::ranges::all_of(axes, [&](const WorldAxis& axis) {
-    return std::ranges::find(mesh.axes, axis) != mesh.axes.end();
-  });
 }
 
 /// The steps that leave a tensor to exactly these ranks; nothing if no stages of this mesh do.
@@ -193,7 +123,7 @@ std::optional<std::vector<ShardingStep>> stages_of(const WorldMesh& world, const
 /// A sharding of one tensor by cuts of one order, tried on what ranks hold.
 struct Trial {
   Sharding sharding;
-  std::string mismatch;  // empty: it fits
+  internal::OrderTrial outcome;
 };
 
 class StateBuilder {
@@ -291,12 +221,12 @@ class StateBuilder {
 
   Sharding sharding_of(const Kept& each) {
     for (size_t i = 0; i < meshes_.size(); ++i) {
-      if (!has_axes(meshes_[i], each.axes)) continue;
+      if (!meshes_[i].has(each.axes)) continue;
       if (auto stages = stages_of(meshes_[i], *each.all)) {
         return fitting(each, i, *std::move(stages));
       }
     }
-    std::optional<WorldMesh> mesh = mesh_around(each.axes, ranks_);
+    std::optional<WorldMesh> mesh = internal::mesh_around(each.axes, ranks_);
     if (!mesh) {
       refuse("mesh_order", fmt::format("{} ranks do not form a mesh with [{}]", ranks_,
                                        fmt::join(each.all->front().tensor->mesh_ranks, ", ")));
@@ -318,23 +248,25 @@ class StateBuilder {
   Sharding fitting(const Kept& each, size_t place, const std::vector<ShardingStep>& stages) const {
     const Trial carved = trial(each, place, stages, PlacementOrder::carving);
     const Trial straight = trial(each, place, stages, PlacementOrder::left_to_right);
-    if (carved.sharding == straight.sharding || !straight.mismatch.empty()) {
-      if (carved.mismatch.empty()) return carved.sharding;
-      refuse("part_mismatch",
-             carved.mismatch == straight.mismatch
-                 ? carved.mismatch
-                 : fmt::format("{} where FSDP cut last; {} as torch reads the placements",
-                               carved.mismatch, straight.mismatch));
+    const bool alike = carved.sharding == straight.sharding;
+    switch (internal::order_fit(carved.outcome, straight.outcome, alike)) {
+      case internal::OrderFit::carving:
+        return carved.sharding;
+      case internal::OrderFit::left_to_right:
+        return straight.sharding;
+      case internal::OrderFit::neither:
+        refuse("part_mismatch", internal::given_by_both(carved.outcome, straight.outcome));
+      case internal::OrderFit::either:
+        refuse_ambiguous(each, place, carved.sharding, straight.sharding);
+        return carved.sharding;
     }
-    if (!carved.mismatch.empty()) return straight.sharding;
-    refuse_ambiguous(each, place, carved.sharding, straight.sharding);
-    return carved.sharding;
+    __builtin_unreachable();
   }
 
   Trial trial(const Kept& each, size_t place, const std::vector<ShardingStep>& stages,
               PlacementOrder order) const {
     const RankTensor& tensor = *each.all->front().tensor;
-    Trial result{{std::to_string(place), stages}, ""};
+    Trial result{{std::to_string(place), stages}, {.fits = true}};
     if (!tensor.axes.empty()) {
       for (CutStep& cut : cuts_of(Mesh::make(tensor.axes), tensor.placements, order)) {
         const bool cuts = std::ranges::any_of(
@@ -345,7 +277,8 @@ class StateBuilder {
     for (const Statement& statement : *each.all) {
       const Shape given = local_shape(*part_of(each, place, result.sharding, statement.rank));
       if (given == statement.tensor->local_shape) continue;
-      result.mismatch =
+      result.outcome.fits = false;
+      result.outcome.given =
           fmt::format("rank {} holds {}, and {} gives it {}", statement.rank,
                       weightloom::to_string(statement.tensor->local_shape),
                       placements_text(tensor.placements), weightloom::to_string(given));
@@ -361,6 +294,7 @@ class StateBuilder {
                       rank);
   }
 
+  /// If they give some rank other rows.
   void refuse_ambiguous(const Kept& each, size_t place, const Sharding& a,
                         const Sharding& b) const {
     for (const Statement& statement : *each.all) {
@@ -378,12 +312,12 @@ class StateBuilder {
 
   /// The only mesh needs no name; of several the first is meant where none is named.
   void name_meshes() {
-    if (meshes_.empty()) meshes_.push_back(*mesh_around({}, ranks_));
+    if (meshes_.empty()) meshes_.push_back(*internal::mesh_around({}, ranks_));
     std::vector<NamedMesh> named;
     for (const WorldMesh& world : meshes_) {
-      std::string name = meshes_.size() == 1 ? "" : joined_names(world);
+      std::string name = meshes_.size() == 1 ? "" : world.joined_names();
       for (int i = 2; std::ranges::find(named, name, &NamedMesh::name) != named.end(); ++i) {
-        name = fmt::format("{}_{}", joined_names(world), i);
+        name = fmt::format("{}_{}", world.joined_names(), i);
       }
       named.push_back({std::move(name), world.mesh()});
     }
@@ -392,12 +326,6 @@ class StateBuilder {
       tensor.sharding.mesh = place == 0 ? "" : named[place].name;
     }
     result_.manifest.meshes = MeshSet::make(std::move(named));
-  }
-
-  static std::string joined_names(const WorldMesh& world) {
-    std::vector<std::string_view> names;
-    for (const WorldAxis& axis : world.axes) names.push_back(axis.name);
-    return fmt::format("{}", fmt::join(names, "_"));
   }
 
   int64_t ranks_;
