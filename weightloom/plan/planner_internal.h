@@ -121,6 +121,7 @@ class Planner {
   void record_same_layout(bool renames);
   void record_specs();
   void record_cast();
+  void record_decoded();
   void keep_names();
   bool record_renames();
   bool leads_to_targets(const Mapping& mapping, const RuntimeNames& runtime) const;
