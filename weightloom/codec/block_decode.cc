@@ -19,13 +19,15 @@ namespace {
 
 /// Columns at a time: whole words and whole blocks of GGUF.
 constexpr int64_t kChunk = kMostGroups;
-/// Rows at a time: so few that memory is read and written nearly in order.
+/// Rows at a time, where rows share something: so few that memory is read and written nearly in
+/// order.
 constexpr int64_t kBand = 16;
 /// Columns of F8_E4M3 that share a table are a multiple of this, a vector of codes.
 constexpr int64_t kFloatStep = 64;
 constexpr int64_t kRoom = kChunk + kRowSlack;
 
 constexpr int64_t kNoGroup = -1;
+constexpr int kWholeRow = 62;  // the logarithm of a run longer than any row
 constexpr uint32_t kNaN = 0x7fc00000;
 
 constexpr float kE2m1[16] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
@@ -51,8 +53,9 @@ class BoxDecoder {
 
   int64_t run() {
     int64_t lost = 0;
-    for (int64_t row = box_.row_begin; row < box_.row_end; row += kBand) {
-      const int64_t row_end = std::min(box_.row_end, row + kBand);
+    const int64_t band = rows_share() ? kBand : 1;
+    for (int64_t row = box_.row_begin; row < box_.row_end; row += band) {
+      const int64_t row_end = std::min(box_.row_end, row + band);
       for (int64_t col = box_.col_begin; col < box_.col_end; col += kChunk) {
         first_col_ = col;
         row_.count = std::min(kChunk, box_.col_end - col);
@@ -64,6 +67,12 @@ class BoxDecoder {
 
  private:
   const BoundOperand& codes() const { return operands_.of(OperandRole::codes); }
+
+  /// Rows have words or scales in common.
+  bool rows_share() const {
+    if (is_gguf(codec_.format)) return false;
+    return codec_.block_rows != 1 || codec_.format == BlockFormat::gptq || codec_.group_index;
+  }
 
   void set_kind() {
     row_.scales = scales_;
@@ -156,9 +165,11 @@ class BoxDecoder {
     return row_.steps == RowSteps::zero_scale || row_.steps == RowSteps::zero_scale_factor;
   }
 
-  /// Brings what stands beside groups of columns beside each run, or else each column.
+  /// Puts what stands beside groups of columns beside runs, if they are such, or each column.
   void spread_group() {
-    row_.has_runs = groups_ == 1 || is_of_steps(kRun);
+    const auto block = static_cast<uint64_t>(block_cols());
+    row_.has_runs = groups_ == 1 || (has_whole_groups(kRun) && std::has_single_bit(block));
+    row_.run_log2 = groups_ == 1 ? kWholeRow : std::countr_zero(block);
     row_.scales = spread(group_scales_, scales_);
     if (has_zeros()) row_.zeros = spread(group_zeros_, zeros_);
     if (is_gguf(codec_.format)) {
@@ -169,17 +180,16 @@ class BoxDecoder {
   }
 
   const float* spread(float* value, float* out) const {
-    const int64_t step = row_.has_runs ? kRun : 1;
-    const int64_t count = (row_.count + step - 1) / step;
-    const int64_t block = groups_ == 1 ? count : block_cols() / step;
+    if (row_.has_runs) return value;
+    const int64_t block = block_cols();
     if (block == 1) out = value;
-    std::fill_n(out + count, kRowSlack, 0.0F);
+    std::fill_n(out + row_.count, kRowSlack, 0.0F);
     if (block == 1) return out;
-    int64_t next = groups_ == 1 ? block : block - first_col_ / step % block;
-    for (int64_t i = 0; i < count; ++value) {
+    int64_t next = block - first_col_ % block;
+    for (int64_t i = 0; i < row_.count; ++value) {
       fill_columns(out + i, next - i, *value);
       i = next;
-      next = std::min(next + block, count);
+      next = std::min(next + block, row_.count);
     }
     return out;
   }
@@ -188,9 +198,10 @@ class BoxDecoder {
   int64_t block_cols() const {
     return is_gguf(codec_.format) ? values_of_part(codec_.format) : codec_.block_cols;
   }
-  /// Groups of columns begin and end at multiples of `step` of the chunk, but the last.
-  bool is_of_steps(int64_t step) const {
-    return block_cols() % step == 0 && first_col_ % step == 0;
+
+  /// There is one group in the chunk; or they begin with it, and are of whole steps.
+  bool has_whole_groups(int64_t step) const {
+    return groups_ == 1 || (block_cols() % step == 0 && first_col_ % block_cols() == 0);
   }
 
   /// What 16 codes stand for, if the format has no more; else null.
@@ -198,11 +209,6 @@ class BoxDecoder {
     if (row_.kind == CodeKind::table16) return table_;
     if (codec_.format == BlockFormat::packed && codec_.bits == 4) return kIntegers;
     return is_gguf(codec_.format) ? table_of_nibbles(codec_.format) : nullptr;
-  }
-
-  /// Groups of the chunk are whole, and of whole steps; or there is but one.
-  bool has_whole_groups(int64_t step) const {
-    return groups_ == 1 || (is_of_steps(step) && first_col_ % block_cols() == 0);
   }
 
   void set_tables() {
@@ -302,7 +308,7 @@ class BoxDecoder {
   int64_t groups_ = 0;                // of columns in the chunk
   const float* looked_up_ = nullptr;  // what codes of the chunk stand for, if they are few
   bool has_float_tables_ = false;     // for the group
-  bool is_spread_ = true;  // the group's scales and zeros stand beside each column or run
+  bool is_spread_ = true;  // the group's scales and zeros stand beside each column, or each run
   alignas(64) float scales_[kRoom];
   alignas(64) float zeros_[kRoom];
   alignas(64) float offsets_[kRoom];

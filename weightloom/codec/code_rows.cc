@@ -143,9 +143,9 @@ struct Table16 {
 
 /// What stands beside codes from the i-th on: as many floats, or that of their run.
 template <bool kRuns>
-HWY_INLINE FV beside(const float* floats, size_t i) {
+HWY_INLINE FV beside(const CodeRow& row, const float* floats, size_t i) {
   if constexpr (kRuns) {
-    return hn::Set(F(), floats[i / kRun]);
+    return hn::Set(F(), floats[i >> row.run_log2]);
   } else {
     return hn::LoadU(F(), floats + i);
   }
@@ -155,14 +155,14 @@ template <typename Number, RowSteps kSteps, bool kRuns>
 HWY_INLINE FV value_of(const CodeRow& row, const uint8_t* codes, size_t i) {
   FV value = Number::number(row, codes);
   if constexpr (kSteps == RowSteps::zero_scale || kSteps == RowSteps::zero_scale_factor) {
-    value = hn::Sub(value, beside<kRuns>(row.zeros, i));
+    value = hn::Sub(value, beside<kRuns>(row, row.zeros, i));
   }
-  value = hn::Mul(value, beside<kRuns>(row.scales, i));
+  value = hn::Mul(value, beside<kRuns>(row, row.scales, i));
   if constexpr (kSteps == RowSteps::zero_scale_factor) {
     value = hn::Mul(value, hn::Set(F(), row.factor));
   }
   if constexpr (kSteps == RowSteps::scale_offset) {
-    value = hn::Add(value, beside<kRuns>(row.offsets, i));
+    value = hn::Add(value, beside<kRuns>(row, row.offsets, i));
   }
   return value;
 }

@@ -27,7 +27,7 @@ enum class RowSteps {
 
 /// Floats that a row takes must be readable for so many past its count.
 inline constexpr int64_t kRowSlack = 64;
-/// Codes of a run, beside which all floats are the same.
+/// The fewest codes of a run, beside which all floats are the same.
 inline constexpr int64_t kRun = 16;
 
 /// A row of codes, and what stands beside each.
@@ -38,7 +38,8 @@ struct CodeRow {
   const std::byte* codes = nullptr;  ///< one each, or a word each of fields
   int shift = 0;                     ///< of fields: below them in their words
   int mask = 0;                      ///< of fields: ones, as many as they have bits
-  bool has_runs = false;             ///< floats are one for each kRun codes
+  bool has_runs = false;             ///< floats are one for each run of codes
+  int run_log2 = 0;                  ///< of the codes of a run, which are kRun at least
   const float* scales = nullptr;     ///< one each (or for each run), and kRowSlack
   const float* zeros = nullptr;      ///< likewise, if steps take them
   const float* offsets = nullptr;    ///< likewise, if steps take them

@@ -12,11 +12,13 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-// Loops that compilers make vectors of. gguf_reference_internal.h tells what lies where.
+// gguf_reference_internal.h tells what lies where.
 HWY_BEFORE_NAMESPACE();
 namespace weightloom {
 namespace HWY_NAMESPACE {
 namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
 
 HWY_INLINE uint8_t byte_at(const std::byte* in, int64_t i) { return static_cast<uint8_t>(in[i]); }
 
@@ -26,47 +28,77 @@ HWY_INLINE uint32_t word_at(const std::byte* in) {
   return word;
 }
 
-/// Low nibbles of `run` bytes, then their high ones.
-template <int run>
-HWY_INLINE void split_nibbles(const std::byte* __restrict in, uint8_t* __restrict out) {
-  for (int64_t j = 0; j < run; ++j) {
-    out[j] = byte_at(in, j) & 15;
-    out[run + j] = byte_at(in, j) >> 4;
+/// Vectors of bytes, no longer than the shortest run of them.
+template <int kRun>
+using Bytes = hn::CappedTag<uint8_t, kRun>;
+
+template <class D>
+HWY_INLINE hn::VFromD<D> load(D d, const std::byte* in) {
+  return hn::LoadU(d, reinterpret_cast<const uint8_t*>(in));
+}
+
+/// Low nibbles of kRun bytes, then their high ones.
+template <int kRun>
+HWY_INLINE void split_nibbles(const std::byte* in, uint8_t* out) {
+  const Bytes<kRun> d;
+  for (size_t j = 0; j < kRun; j += hn::Lanes(d)) {
+    const auto bytes = load(d, in + j);
+    hn::StoreU(hn::And(bytes, hn::Set(d, 15)), d, out + j);
+    hn::StoreU(hn::ShiftRight<4>(bytes), d, out + kRun + j);
   }
 }
 
-/// 128 bytes hold 4 bits of 256 values, `run` bytes at a time.
-template <int run>
+/// 128 bytes hold 4 bits of 256 values, kRun bytes at a time.
+template <int kRun>
 HWY_INLINE void four_bits(const std::byte* in, uint8_t* out) {
-  for (int begin = 0; begin < 128; begin += run) split_nibbles<run>(in + begin, out + 2 * begin);
+  for (int begin = 0; begin < 128; begin += kRun) split_nibbles<kRun>(in + begin, out + 2 * begin);
 }
 
 /// 64 bytes hold 2 bits of 256 values: of 32 bytes the lowest, then the next.
-HWY_INLINE void two_bits(const std::byte* __restrict in, uint8_t* __restrict out) {
-  for (int half = 0; half < 2; ++half) {
-    for (int j = 0; j < 32; ++j) {
-      const uint8_t byte = byte_at(in, 32 * half + j);
-      for (int stripe = 0; stripe < 4; ++stripe) {
-        out[128 * half + 32 * stripe + j] = (byte >> (2 * stripe)) & 3;
-      }
+HWY_INLINE void two_bits(const std::byte* in, uint8_t* out) {
+  const Bytes<32> d;
+  const auto three = hn::Set(d, 3);
+  for (size_t half = 0; half < 2; ++half) {
+    for (size_t j = 0; j < 32; j += hn::Lanes(d)) {
+      const auto bytes = load(d, in + 32 * half + j);
+      uint8_t* to = out + 128 * half + j;
+      hn::StoreU(hn::And(bytes, three), d, to);
+      hn::StoreU(hn::And(hn::ShiftRight<2>(bytes), three), d, to + 32);
+      hn::StoreU(hn::And(hn::ShiftRight<4>(bytes), three), d, to + 64);
+      hn::StoreU(hn::ShiftRight<6>(bytes), d, to + 96);
     }
   }
 }
 
-/// Bit b of byte j of 32 belongs to value 32·b + j: set, it raises the code by kWeight.
-template <int kWeight>
-HWY_INLINE void add_bit_planes(const std::byte* __restrict in, uint8_t* __restrict codes) {
-  for (int plane = 0; plane < 8; ++plane) {
-    for (int j = 0; j < 32; ++j) {
-      const int bit = (byte_at(in, j) >> plane) & 1;
-      codes[32 * plane + j] = static_cast<uint8_t>(codes[32 * plane + j] + bit * kWeight);
+/// Bit b of byte j of 32 belongs to value 32·b + j: set, it raises the code by `weight`.
+HWY_INLINE void add_bit_planes(const std::byte* in, uint8_t weight, uint8_t* codes) {
+  const Bytes<32> d;
+  for (size_t j = 0; j < 32; j += hn::Lanes(d)) {
+    const auto bytes = load(d, in + j);
+    for (size_t plane = 0; plane < 8; ++plane) {
+      uint8_t* to = codes + 32 * plane + j;
+      const auto is_set = hn::TestBit(bytes, hn::Set(d, static_cast<uint8_t>(1U << plane)));
+      const auto raise = hn::IfThenElseZero(is_set, hn::Set(d, weight));
+      hn::StoreU(hn::Add(hn::LoadU(d, to), raise), d, to);
     }
   }
 }
 
-template <int kZero, int kCount>
-HWY_INLINE void subtract(uint8_t* codes) {
-  for (int j = 0; j < kCount; ++j) codes[j] = static_cast<uint8_t>(codes[j] - kZero);
+/// Bits 4 and 5 are put over 256 codes.
+HWY_INLINE void add_upper_bits(const uint8_t* upper, uint8_t* codes) {
+  const Bytes<32> d;
+  for (size_t j = 0; j < 256; j += hn::Lanes(d)) {
+    const auto moved = hn::ShiftLeft<4>(hn::LoadU(d, upper + j));
+    hn::StoreU(hn::Or(hn::LoadU(d, codes + j), moved), d, codes + j);
+  }
+}
+
+template <int kCount>
+HWY_INLINE void subtract(uint8_t zero, uint8_t* codes) {
+  const Bytes<32> d;
+  for (size_t j = 0; j < kCount; j += hn::Lanes(d)) {
+    hn::StoreU(hn::Sub(hn::LoadU(d, codes + j), hn::Set(d, zero)), d, codes + j);
+  }
 }
 
 /// Puts the fifth bits over 32 nibbles: those of a byte over eight at once.
@@ -87,7 +119,7 @@ HWY_INLINE void nibbles_codes(const std::byte* in, uint8_t* codes) { split_nibbl
 HWY_INLINE void q5_0_codes(const std::byte* in, uint8_t* codes) {
   split_nibbles<16>(in + 4, codes);
   add_fifth_bits(in, codes);
-  subtract<16, 32>(codes);
+  subtract<32>(16, codes);
 }
 HWY_INLINE void q5_1_codes(const std::byte* in, uint8_t* codes) {
   split_nibbles<16>(in + 4, codes);
@@ -125,8 +157,7 @@ struct Halves {
   float least = 0;
 };
 
-HWY_INLINE void q2_k_block(const std::byte* __restrict in, const Halves& halves,
-                           const GgufRow& out) {
+HWY_INLINE void q2_k_block(const std::byte* in, const Halves& halves, const GgufRow& out) {
   two_bits(in + 16, out.codes);
   for (int part = 0; part < 16; ++part) {
     const uint8_t both = byte_at(in, part);
@@ -137,8 +168,8 @@ HWY_INLINE void q2_k_block(const std::byte* __restrict in, const Halves& halves,
 
 HWY_INLINE void q3_k_block(const std::byte* in, const Halves& halves, const GgufRow& out) {
   two_bits(in + 32, out.codes);
-  add_bit_planes<4>(in, out.codes);
-  subtract<4, 256>(out.codes);
+  add_bit_planes(in, 4, out.codes);
+  subtract<256>(4, out.codes);
   for (int part = 0; part < 16; ++part) {
     const int low = (byte_at(in, 96 + part % 8) >> (part / 8 * 4)) & 15;
     const int high = (byte_at(in, 104 + part % 4) >> (part / 4 * 2)) & 3;
@@ -174,16 +205,15 @@ HWY_INLINE void q4_k_block(const std::byte* in, const Halves& halves, const Gguf
 HWY_INLINE void q5_k_block(const std::byte* in, const Halves& halves, const GgufRow& out) {
   scales_of_eight(in, halves, out);
   four_bits<32>(in + 48, out.codes);
-  add_bit_planes<16>(in + 16, out.codes);
+  add_bit_planes(in + 16, 16, out.codes);
 }
 
-HWY_INLINE void q6_k_block(const std::byte* __restrict in, const Halves& halves,
-                           const GgufRow& out) {
-  uint8_t* __restrict codes = out.codes;
-  uint8_t high[256];
-  four_bits<64>(in, codes);
-  two_bits(in + 128, high);
-  for (int j = 0; j < 256; ++j) codes[j] = static_cast<uint8_t>((codes[j] | (high[j] << 4)) - 32);
+HWY_INLINE void q6_k_block(const std::byte* in, const Halves& halves, const GgufRow& out) {
+  uint8_t upper[256];
+  four_bits<64>(in, out.codes);
+  two_bits(in + 128, upper);
+  add_upper_bits(upper, out.codes);
+  subtract<256>(32, out.codes);
   for (int part = 0; part < 16; ++part) {
     const auto scale = static_cast<float>(static_cast<int8_t>(byte_at(in, 192 + part)));
     out.scales[part] = halves.d * scale;
