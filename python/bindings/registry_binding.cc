@@ -74,6 +74,38 @@ void add_operation(Registry& registry, std::string name, const Kinds& kinds,
   registry.add_operation(std::move(name), maker_of(kinds, make));
 }
 
+using Texts = std::vector<std::string>;
+
+/// Calls a function of Python that takes and gives texts, and reads the transforms it gave.
+std::vector<WeightTransform> transforms_from(const HeldObject& function, const Texts& given,
+                                             const OperationMakers& operations) {
+  const nb::gil_scoped_acquire locked;
+  const nb::object made = function.get()(*nb::tuple(nb::cast(given)));
+  return Mapping::parse(nb::cast<std::string>(made), "quantiser", operations).transforms();
+}
+
+/// The functions work on JSON: of the config, and of a mapping. Copied and destroyed without the
+/// lock too.
+void add_quantiser(Registry& registry, std::string quant_method, const nb::object& conversions,
+                   const nb::object& update, bool overwrite) {
+  Quantiser quantiser;
+  if (!conversions.is_none()) {
+    quantiser.weight_conversions = [held = std::make_shared<const HeldObject>(conversions),
+                                    known = registry.operations()](const ModelConfig& config) {
+      return transforms_from(*held, {config.to_json()}, known);
+    };
+  }
+  if (!update.is_none()) {
+    quantiser.update_weight_conversions =
+        [held = std::make_shared<const HeldObject>(update), known = registry.operations()](
+            std::vector<WeightTransform> transforms, const ModelConfig& config) {
+          const Mapping mapping("quantiser", std::move(transforms));
+          return transforms_from(*held, {mapping.to_json(), config.to_json()}, known);
+        };
+  }
+  registry.add_quantiser(std::move(quant_method), std::move(quantiser), overwrite);
+}
+
 /// The one transform that the text of a mapping file holds.
 WeightTransform transform_of(const std::string& json, const RegistryPtr& registry) {
   const Registry& known = registry ? *registry : shipped_registry();
@@ -102,6 +134,15 @@ void bind_registry(nb::module_& module) {
       .def("add_operation", &add_operation, nb::arg("name"), nb::arg("parameters"), nb::arg("make"),
            "Adds an operation that mappings may name: its parameters with their kinds ('int', "
            "'bool', 'str', 'list' of str), and what makes a LayoutOperation of them.")
+      .def("add_quantiser", &add_quantiser, nb::arg("quant_method"), nb::arg("conversions").none(),
+           nb::arg("update").none(), nb::arg("overwrite") = false,
+           nb::sig("def add_quantiser(self, quant_method: str, conversions: "
+                   "collections.abc.Callable[[str], str] | None, update: "
+                   "collections.abc.Callable[[str, str], str] | None, overwrite: bool = False) -> "
+                   "None"),
+           "Adds what a scheme of config.json does to rules. `conversions` makes the text of a "
+           "mapping of config.json's; `update` makes one of the text of the whole mapping and "
+           "config.json's.")
       .def("__contains__", [](const Registry& registry, const std::string& name) {
         return registry.find(name) != nullptr || registry.is_plain(name);
       });

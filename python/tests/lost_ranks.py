@@ -61,6 +61,7 @@ def raising(folder: Path) -> Told:
 
 def interrupted(folder: Path) -> Told:
     """Ctrl-C on one rank, which is in an exchange."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
 
     def interrupt(saver: Saver) -> Any:
         ended, abort = threading.Event(), saver._transport.abort

@@ -208,3 +208,42 @@ def test_the_codes_decode_as_e4m3(weightloom: Command, tmp_path: Path) -> None:
     assert np.array_equal(made, expected, equal_nan=True)
     (lost,) = [f for f in report.done().json["findings"] if f["tensor"] == DOWN]
     assert "2 of 256" in lost["message"] or "2 values" in lost["message"], lost
+
+
+def padded_spec(name: str) -> list[dict[str, object]]:
+    """Rows padded so that each of three ranks holds one whole block."""
+    return [
+        {
+            "name": name,
+            "global_hf_keys": [UP],
+            "global_shape": [384, COLUMNS],
+            "origin_shape": [ROWS, COLUMNS],
+            "shards": [{"dim": 0, "axis": "fsdp"}],
+        }
+    ]
+
+
+@pytest.mark.parametrize("dequantized", [True, False])
+def test_padding_for_whole_blocks_a_rank_is_zeros(
+    weightloom: Command, tmp_path: Path, dequantized: bool
+) -> None:
+    """The checkpoint has 130 rows, the ranks 384: what is padded comes from nowhere."""
+    source = write(tmp_path / "in", {UP: CODES[UP], UP + "_scale_inv": SCALES})
+    specs = tmp_path / "specs.json"
+    specs.write_text(json.dumps(padded_spec("up")), encoding="utf-8")
+    flags = ["--mapping", "none", "--lenient", "--mesh", "fsdp=3", "--load-specs", specs]
+    if dequantized:
+        flags.append("--dequantize")
+    weightloom("convert", source, tmp_path / "out", *flags).done()
+    held = [
+        read_file(tmp_path / "out" / f"rank-{rank:05d}-of-00003.safetensors")["up"]
+        for rank in range(3)
+    ]
+    whole = bf16(VALUES[UP]).bits16() if dequantized else np.frombuffer(CODES[UP].data, np.uint8)
+    whole = whole.reshape(ROWS, COLUMNS)
+    padded = np.zeros((384, COLUMNS), whole.dtype)
+    padded[:ROWS] = whole
+    for rank, tensor in enumerate(held):
+        part = padded[128 * rank : 128 * rank + 128]
+        assert tensor.shape == part.shape
+        assert tensor.data == part.tobytes()

@@ -257,35 +257,6 @@ def test_offloading_to_disk(mixtral: Path, tmp_path: Path) -> None:
         assert torch.equal(own(tokens).logits, theirs(tokens).logits)
 
 
-def test_quantised_weights_take_transformers_own_way(tmp_path: Path) -> None:
-    """FP8 with scales per block: Weightloom reads the tensors, Transformers makes the values."""
-    config = transformers.LlamaConfig(
-        vocab_size=64,
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        dtype="bfloat16",
-    )
-    model = transformers.LlamaForCausalLM(config).to(torch.bfloat16)
-    refill(model)
-    model.save_pretrained(tmp_path)
-    tensors = load_file(tmp_path / "model.safetensors")
-    for name in [n for n in tensors if n.endswith("proj.weight")]:
-        rows, columns = (size // 128 for size in tensors[name].shape)
-        tensors[f"{name}_scale_inv"] = torch.rand(rows, columns) + 0.5
-        tensors[name] = tensors[name].to(torch.float8_e4m3fn)
-    save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    text = json.loads((tmp_path / "config.json").read_text())
-    text["quantization_config"] = {"quant_method": "fp8", "weight_block_size": [128, 128]}
-    (tmp_path / "config.json").write_text(json.dumps(text))
-    theirs = AutoModelForCausalLM.from_pretrained(tmp_path, dtype="auto")
-    own = ours.from_pretrained(AutoModelForCausalLM, tmp_path, dtype="auto")
-    assert theirs.model.layers[0].mlp.up_proj.weight.dtype == torch.bfloat16
-    assert [d for d in differences(own, theirs) if d != "config"] == []
-
-
 def _rewrite(source: Path, target: Path, rename: Any, dtype: torch.dtype | None = None) -> None:
     """The checkpoint under other names, in one file."""
     target.mkdir(exist_ok=True)

@@ -72,6 +72,7 @@ from .transforms import (
     mapping_text,
     register_checkpoint_conversion_mapping,
     register_operation,
+    register_quantiser,
     transforms_of,
 )
 
@@ -139,6 +140,7 @@ __all__ = [
     "plan",
     "register_checkpoint_conversion_mapping",
     "register_operation",
+    "register_quantiser",
     "safe_open",
     "save",
     "save_file",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from . import _core
@@ -32,6 +32,8 @@ class WeightTransform:
         Regular expressions, searched anywhere, in which ``*.`` stands for an index and a dot.
     scope_prefix, base_model_prefix : str or None
         Restrict it to names below a sub-model's path.
+    required : bool
+        That nothing matches is then an error of a conversion.
     collected_tensors : dict of str to list
         What `add_tensor` was given, by source pattern.
     """
@@ -45,6 +47,7 @@ class WeightTransform:
         self.target_patterns = _listed(target_patterns)
         self.scope_prefix: str | None = None
         self.base_model_prefix: str | None = None
+        self.required = False
         self.collected_tensors: dict[str, list[Any]] = defaultdict(list)
         self.layer_targets: dict[str, set[str]] = defaultdict(set)
         self._sources: dict[str, Any] = {}
@@ -67,7 +70,7 @@ class WeightTransform:
                 "prefix": self.scope_prefix,
                 "base_model_prefix": self.base_model_prefix or "",
             }
-        return given
+        return {**given, "required": True} if self.required else given
 
     def _parameters(self) -> dict[str, Any]:
         return {"source_patterns": self.source_patterns, "target_patterns": self.target_patterns}
@@ -202,6 +205,11 @@ class _OtherTransform(WeightTransform):
         return dict(self._given)
 
 
+Config = dict[str, Any]
+GetConversions = Callable[[Config], Iterable[WeightTransform]]
+UpdateConversions = Callable[[list[WeightTransform], Config], Iterable[WeightTransform]]
+
+
 def transform_of(given: dict[str, Any]) -> WeightTransform:
     """The transform of a JSON object."""
     kinds = {kind.__name__: kind for kind in (WeightRenaming, GroupWeightRename)}
@@ -217,6 +225,7 @@ def transform_of(given: dict[str, Any]) -> WeightTransform:
         transform = kinds[kind](given["source_patterns"], given["target_patterns"])
     else:
         return _OtherTransform(given)
+    transform.required = given.get("required", False)
     if scope is not None:
         transform.scope_prefix = scope["prefix"]
         transform.base_model_prefix = scope.get("base_model_prefix", "")
@@ -290,6 +299,72 @@ def register_operation(
     if registry is None:
         BUILT_IN[kind.__name__] = kind
     return kind
+
+
+def register_quantiser(
+    quant_method: str,
+    get_weight_conversions: GetConversions | None = None,
+    update_weight_conversions: UpdateConversions | None = None,
+    *,
+    overwrite: bool = False,
+    registry: Registry | None = None,
+) -> None:
+    """Says what a scheme does to the rules of every model whose config.json names it.
+
+    The rules are those that a conversion finds (by class, type or name) or reads from a file; those
+    of a record have it in them already. A quantiser says names and layouts, and computes no values.
+
+    Parameters
+    ----------
+    quant_method : str
+        What ``quantization_config.quant_method`` says.
+    get_weight_conversions : callable, optional
+        Gets config.json as a dict, and gives transforms that are put behind those of the model.
+    update_weight_conversions : callable, optional
+        Gets the whole list, those included, and config.json as a dict; gives the list as it is to
+        be. Old names that every model may have are in it on the way to the runtime layout.
+    overwrite : bool
+        Replace the quantiser that is registered under `quant_method`.
+    registry : Registry, optional
+        `default_registry` by default.
+
+    Raises
+    ------
+    MappingError
+        If the name is taken.
+    UsageError
+        If the name is empty, or there is nothing to register.
+
+    Examples
+    --------
+    >>> weightloom.register_quantiser(
+    ...     "packed9", lambda config: [weightloom.WeightRenaming(r"\.codes$", ".weight")])
+    """
+    if get_weight_conversions is None and update_weight_conversions is None:
+        raise refusal(
+            UsageError,
+            f"quantiser '{quant_method}': there is nothing to register",
+            "give get_weight_conversions, update_weight_conversions or both",
+        )
+    known = registry if registry is not None else default_registry
+    known.add_quantiser(
+        quant_method,
+        get_weight_conversions and _conversions_text(quant_method, get_weight_conversions),
+        update_weight_conversions and _updated_text(quant_method, update_weight_conversions),
+        overwrite,
+    )
+
+
+def _conversions_text(name: str, get: GetConversions) -> Callable[[str], str]:
+    return lambda config: mapping_text(name, get(json.loads(config)))
+
+
+def _updated_text(name: str, update: UpdateConversions) -> Callable[[str, str], str]:
+    def updated(mapping: str, config: str) -> str:
+        transforms = [transform_of(given) for given in json.loads(mapping)["transforms"]]
+        return mapping_text(name, update(transforms, json.loads(config)))
+
+    return updated
 
 
 def _listed(patterns: str | Sequence[str]) -> list[str]:

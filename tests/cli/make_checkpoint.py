@@ -6,6 +6,7 @@ usage: make_checkpoint.py KIND PATH
   holed     the same, but expert 1 has no w3
   single    a folder with one file and no config.json
   floats    a file with an F32 matrix of ordinary and large values, an F32 bias and an I64 scalar
+  fp8       a folder: two matrices in FP8 and their scales, a norm, a head, a config that says so
   odd       a file with names and shapes at the edge of the format
   pickled   a folder with pytorch_model.bin only
 """
@@ -17,7 +18,7 @@ import struct
 import sys
 from pathlib import Path
 
-BYTES = {"BF16": 2, "F32": 4, "I64": 8, "U8": 1}
+BYTES = {"BF16": 2, "F32": 4, "F8_E4M3": 1, "I64": 8, "U8": 1}
 Tensors = dict[str, tuple[str, list[int]]]
 
 
@@ -82,13 +83,8 @@ def write_mixtral(folder: Path, tensors: Tensors) -> None:
     (folder / "tokenizer.json").write_text('{"version": "1.0"}\n')
 
 
-def write_floats(path: Path) -> None:
-    """Values by hand: 1.01 is rounded by every narrower type, 1e6 is beyond F16."""
-    rows = {
-        "a.weight": ("F32", [2, 3], struct.pack("<6f", 1.0, -2.5, 1.01, 1e6, -1e6, 65504.0)),
-        "router.bias": ("F32", [2], struct.pack("<2f", 0.1, 0.2)),
-        "step": ("I64", [], struct.pack("<q", -7)),
-    }
+def write_rows(path: Path, rows: dict[str, tuple[str, list[int], bytes]]) -> None:
+    """Tensors whose bytes are given."""
     header = {}
     data = b""
     for name, (dtype, shape, content_bytes) in rows.items():
@@ -98,6 +94,38 @@ def write_floats(path: Path) -> None:
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def write_floats(path: Path) -> None:
+    """Values by hand: 1.01 is rounded by every narrower type, 1e6 is beyond F16."""
+    rows = {
+        "a.weight": ("F32", [2, 3], struct.pack("<6f", 1.0, -2.5, 1.01, 1e6, -1e6, 65504.0)),
+        "router.bias": ("F32", [2], struct.pack("<2f", 0.1, 0.2)),
+        "step": ("I64", [], struct.pack("<q", -7)),
+    }
+    write_rows(path, rows)
+
+
+def write_fp8(folder: Path) -> None:
+    """Codes of 448, 1 and 2 in blocks of 2 x 2, the last of which are ragged; one NaN."""
+    folder.mkdir(parents=True)
+    prefix = "model.layers.0.mlp."
+    codes = bytes([0x7E, 0x38, 0x7E, 0x40, 0xB8, 0x38, 0x7E, 0x38, 0x7E])
+    scales = struct.pack("<4f", 1.0, 0.5, 0.25, 2.0)
+    rows = {
+        prefix + "up_proj.weight": ("F8_E4M3", [3, 3], codes),
+        prefix + "up_proj.weight_scale_inv": ("F32", [2, 2], scales),
+        prefix + "down_proj.weight": ("F8_E4M3", [2, 2], bytes([0x7E, 0x38, 0x7F, 0x40])),
+        prefix + "down_proj.weight_scale_inv": ("F32", [1, 1], struct.pack("<f", 1.0)),
+        "model.norm.weight": ("BF16", [3], bytes([0x80, 0x3F] * 3)),
+        "lm_head.weight": ("BF16", [2, 3], bytes([0x80, 0x3F] * 6)),
+    }
+    write_rows(folder / "model.safetensors", rows)
+    quantisation = {"quant_method": "fp8", "weight_block_size": [2, 2]}
+    quantisation["modules_to_not_convert"] = ["lm_head"]
+    config = {"model_type": "llama", "torch_dtype": "bfloat16"}
+    config["quantization_config"] = quantisation
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
 def make(kind: str, path: Path) -> None:
@@ -113,6 +141,8 @@ def make(kind: str, path: Path) -> None:
         write_file(path / "model.safetensors", {"a.weight": ("F32", [2, 3]), "b": ("I64", [])})
     elif kind == "floats":
         write_floats(path)
+    elif kind == "fp8":
+        write_fp8(path)
     elif kind == "odd":
         names = {"a\x1b[31m": ("F32", [1]), "empty": ("F32", [0, 3]), "层.é": ("F32", [])}
         write_file(path, names)

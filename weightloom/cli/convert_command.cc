@@ -35,6 +35,7 @@ class ConvertCommand : public Command {
            "  weightloom convert Mixtral-8x7B out --to runtime\n"
            "  weightloom convert out back --to hub\n"
            "  weightloom convert Mixtral-8x7B bf16 --dtype BF16 --keep-dtype '*.gate.*'\n"
+           "  weightloom convert DeepSeek-V3 bf16 --dequantize\n"
            "  weightloom convert Mixtral-8x7B out --max-shard-size 5GB --memory-budget 512MiB\n"
            "  weightloom convert Mixtral-8x7B parts --mesh fsdp=8\n"
            "  weightloom convert parts whole\n"

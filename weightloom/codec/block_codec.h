@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "weightloom/base/dtype.h"
@@ -47,6 +49,9 @@ enum class BlockFormat {
   iq4_nl,  ///< GGUF blocks of 32: F16 scale, nibbles into a fixed table
 };
 
+/// "fp8", "e2m1", "q4_0": as the enumerators are spelled.
+std::string_view to_string(BlockFormat format) noexcept;
+
 /// What a scale for the whole tensor does to the scales of blocks.
 enum class GlobalScale { none, multiplies, divides };
 
@@ -70,6 +75,10 @@ struct BlockCodec {
 
   friend bool operator==(const BlockCodec&, const BlockCodec&) = default;
 };
+
+/// All of a codec in one line, equal for equal codecs only:
+/// "fp8 F8_E4M3 scales F32 blocks 128x128".
+std::string to_string(const BlockCodec& codec);
 
 /// What stands beside what.
 enum class OperandRole { codes, scales, zero_points, global_scale, table, group_index };

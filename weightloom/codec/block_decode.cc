@@ -11,46 +11,28 @@
 #include "weightloom/codec/code_rows_internal.h"
 #include "weightloom/codec/code_unpack_internal.h"
 #include "weightloom/codec/exact_floats_internal.h"
+#include "weightloom/codec/group_terms_internal.h"
 #include "weightloom/codec/lookup_rows_internal.h"
 
 namespace weightloom {
 namespace {
 
 /// Columns at a time: whole words and whole blocks of GGUF.
-constexpr int64_t kChunk = 2048;
-/// Rows at a time: so few that memory is read and written nearly in order.
+constexpr int64_t kChunk = kMostGroups;
+/// Rows at a time, where rows share something: so few that memory is read and written nearly in
+/// order.
 constexpr int64_t kBand = 16;
 /// Columns of F8_E4M3 that share a table are a multiple of this, a vector of codes.
 constexpr int64_t kFloatStep = 64;
 constexpr int64_t kRoom = kChunk + kRowSlack;
 
 constexpr int64_t kNoGroup = -1;
+constexpr int kWholeRow = 62;  // the logarithm of a run longer than any row
 constexpr uint32_t kNaN = 0x7fc00000;
 
 constexpr float kE2m1[16] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
 
 constexpr float kIntegers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-
-constexpr float kEightLess[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
-constexpr float kIq4Numbers[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                   1,    13,   25,  38,  53,  69,  89,  113};
-
-bool is_power_of_two(DType dtype) { return dtype == DType::F8_E8M0 || dtype == DType::U8; }
-
-float power_of_two(std::byte exponent) {
-  const auto biased = std::to_integer<uint32_t>(exponent);
-  if (biased == 255) return std::bit_cast<float>(kNaN);
-  return std::bit_cast<float>(biased == 0 ? uint32_t{0x00400000} : biased << 23);
-}
-
-/// `count` elements in F32.
-void to_floats(DType dtype, const std::byte* in, int64_t count, float* out) {
-  if (!is_power_of_two(dtype)) {
-    cast(dtype, DType::F32, in, reinterpret_cast<std::byte*>(out), count);
-    return;
-  }
-  for (int64_t i = 0; i < count; ++i) out[i] = power_of_two(in[i]);
-}
 
 /// As std::fill_n; most groups are of 16 and more, which are a few stores.
 void fill_columns(float* out, int64_t count, float value) {
@@ -60,21 +42,20 @@ void fill_columns(float* out, int64_t count, float value) {
   for (int64_t i = 0; i < count; ++i) out[i] = value;
 }
 
-int64_t group_of(int64_t place, int64_t block) { return block == kEntireDim ? 0 : place / block; }
-
 class BoxDecoder {
  public:
   BoxDecoder(const BlockCodec& codec, const ValueBox& box, const BoundOperands& operands,
              const ValueRows& out)
-      : codec_(codec), box_(box), operands_(operands), out_(out) {
+      : codec_(codec), box_(box), operands_(operands), terms_(codec, operands), out_(out) {
     set_kind();
     set_table();
   }
 
   int64_t run() {
     int64_t lost = 0;
-    for (int64_t row = box_.row_begin; row < box_.row_end; row += kBand) {
-      const int64_t row_end = std::min(box_.row_end, row + kBand);
+    const int64_t band = rows_share() ? kBand : 1;
+    for (int64_t row = box_.row_begin; row < box_.row_end; row += band) {
+      const int64_t row_end = std::min(box_.row_end, row + band);
       for (int64_t col = box_.col_begin; col < box_.col_end; col += kChunk) {
         first_col_ = col;
         row_.count = std::min(kChunk, box_.col_end - col);
@@ -86,6 +67,12 @@ class BoxDecoder {
 
  private:
   const BoundOperand& codes() const { return operands_.of(OperandRole::codes); }
+
+  /// Rows have words or scales in common.
+  bool rows_share() const {
+    if (is_gguf(codec_.format)) return false;
+    return codec_.block_rows != 1 || codec_.format == BlockFormat::gptq || codec_.group_index;
+  }
 
   void set_kind() {
     row_.scales = scales_;
@@ -112,15 +99,14 @@ class BoxDecoder {
       case BlockFormat::packed:
       case BlockFormat::gptq:
       case BlockFormat::awq:
-        row_.kind = CodeKind::unsigned8;
+        row_.kind = codec_.format == BlockFormat::gptq ? CodeKind::fields : CodeKind::unsigned8;
         row_.steps = RowSteps::zero_scale;
+        row_.mask = (1 << codec_.bits) - 1;
         return;
       default:
         break;
     }
     const bool has_offsets = format_has_offsets(codec_.format);
-    std::fill_n(scales_, kRoom, 0.0F);
-    std::fill_n(offsets_, kRoom, 0.0F);
     row_.kind = has_offsets ? CodeKind::unsigned8 : CodeKind::signed8;
     row_.steps = has_offsets ? RowSteps::scale_offset : RowSteps::scale;
   }
@@ -144,13 +130,13 @@ class BoxDecoder {
     if (is_gguf(codec_.format)) {
       take_blocks(row);
     } else {
-      const int64_t group = row_group(row);
+      const int64_t group = terms_.row_group(row);
       if (group != group_) take_group(group);
       row_.codes = take_codes(row);
     }
     std::byte* out = out_.data + (row - box_.row_begin) * out_.row_bytes +
                      (first_col_ - box_.col_begin) * (bits(out_.dtype) / 8);
-    if (has_tables_ && look_up(out)) return 0;
+    if (look_up(out)) return 0;
     if (!is_spread_) spread_group();
     return write(out);
   }
@@ -158,23 +144,11 @@ class BoxDecoder {
   void take_blocks(int64_t row) {
     const GgufBlock block = gguf_block(codec_.format);
     const std::byte* in = codes().at(row, first_col_ / block.values * block.bytes);
-    groups_ = row_.count / block.values;
+    groups_ = row_.count / block_cols();
     row_.codes = reinterpret_cast<const std::byte*>(codes_);
-    if (block.values == 256) {
-      unpack_gguf_256(codec_.format, in, groups_, {codes_, scales_, offsets_});
-      return;
-    }
-    unpack_gguf_32(codec_.format, in, groups_, {codes_, group_scales_, group_offsets_});
-    has_tables_ = may_look_up() && fill_group_tables();
-    is_spread_ = false;
-  }
-
-  int64_t row_group(int64_t row) const {
-    if (!codec_.group_index) return group_of(row, codec_.block_rows);
-    int32_t index = 0;
-    std::memcpy(&index, operands_.of(OperandRole::group_index).at(row, 0), sizeof(index));
-    // All indexes that there is nothing for are one group.
-    return index < 0 || index >= codec_.groups ? codec_.groups : index;
+    unpack_gguf(codec_.format, in, row_.count / block.values,
+                {codes_, group_scales_, group_offsets_});
+    set_tables();
   }
 
   /// Scales and zeros of the chunk's groups of columns in a group of rows, and tables if they fit.
@@ -182,142 +156,98 @@ class BoxDecoder {
     group_ = group;
     const int64_t first = group_of(first_col_, codec_.block_cols);
     groups_ = group_of(first_col_ + row_.count - 1, codec_.block_cols) - first + 1;
-    if (codec_.group_index && group == codec_.groups) {
-      std::fill_n(group_scales_, groups_, std::bit_cast<float>(kNaN));
-      std::fill_n(group_zeros_, groups_, 0.0F);
-    } else {
-      take_scales(group, first);
-      if (has_zeros()) take_zeros(group, first);
-    }
-    has_tables_ = may_look_up() && fill_group_tables();
-    is_spread_ = false;
+    terms_.take_scales(group, first, groups_, group_scales_);
+    if (has_zeros()) terms_.take_zeros(group, first, groups_, group_zeros_);
+    set_tables();
   }
 
   bool has_zeros() const {
     return row_.steps == RowSteps::zero_scale || row_.steps == RowSteps::zero_scale_factor;
   }
 
-  void take_scales(int64_t group, int64_t first) {
-    const BoundOperand& scales = operands_.of(OperandRole::scales);
-    to_floats(scales.dtype, scales.at(group, first), groups_, group_scales_);
-    if (codec_.global_scale == GlobalScale::none) return;
-    float global = 0;
-    std::memcpy(&global, operands_.of(OperandRole::global_scale).data, sizeof(global));
-    const bool multiplies = codec_.global_scale == GlobalScale::multiplies;
-    for (int64_t i = 0; i < groups_; ++i) {
-      group_scales_[i] = multiplies ? group_scales_[i] * global : group_scales_[i] / global;
-    }
-  }
-
-  void take_zeros(int64_t group, int64_t first) {
-    const int middle = codec_.format == BlockFormat::packed ? 1 << (codec_.bits - 1) : 0;
-    for (int64_t i = 0; i < groups_; ++i) {
-      group_zeros_[i] = static_cast<float>(middle + zero_of(group, first + i));
-    }
-  }
-
-  /// Brings what stands beside groups of columns beside each column.
+  /// Puts what stands beside groups of columns beside runs, if they are such, or each column.
   void spread_group() {
-    spread(group_scales_, scales_);
-    if (row_.steps == RowSteps::scale_offset && is_gguf(codec_.format)) {
-      spread(group_offsets_, offsets_);
+    const auto block = static_cast<uint64_t>(block_cols());
+    row_.has_runs = groups_ == 1 || (has_whole_groups(kRun) && std::has_single_bit(block));
+    row_.run_log2 = groups_ == 1 ? kWholeRow : std::countr_zero(block);
+    row_.scales = spread(group_scales_, scales_);
+    if (has_zeros()) row_.zeros = spread(group_zeros_, zeros_);
+    if (is_gguf(codec_.format)) {
+      if (row_.steps == RowSteps::scale_offset) row_.offsets = spread(group_offsets_, offsets_);
+      numbers_of_nibbles(codec_.format, codes_, row_.count);
     }
-    if (is_gguf(codec_.format)) numbers_of_codes(codec_.format, codes_, row_.count);
-    if (has_zeros()) spread(group_zeros_, zeros_);
     is_spread_ = true;
   }
 
-  void spread(const float* value, float* out) const {
+  const float* spread(float* value, float* out) const {
+    if (row_.has_runs) return value;
+    const int64_t block = block_cols();
+    if (block == 1) out = value;
     std::fill_n(out + row_.count, kRowSlack, 0.0F);
-    const int64_t block = groups_ == 1 ? row_.count : block_cols();
-    if (block == 1) {
-      std::copy_n(value, row_.count, out);
-      return;
-    }
-    int64_t next = groups_ == 1 ? block : block - first_col_ % block;
+    if (block == 1) return out;
+    int64_t next = block - first_col_ % block;
     for (int64_t i = 0; i < row_.count; ++value) {
       fill_columns(out + i, next - i, *value);
       i = next;
       next = std::min(next + block, row_.count);
     }
+    return out;
   }
 
   /// Columns of a group.
   int64_t block_cols() const {
-    return is_gguf(codec_.format) ? gguf_block(codec_.format).values : codec_.block_cols;
+    return is_gguf(codec_.format) ? values_of_part(codec_.format) : codec_.block_cols;
   }
-  /// Columns that share a table.
-  int64_t table_cols() const { return groups_ == 1 ? kChunk : block_cols(); }
 
-  bool may_look_up() const {
-    if (out_.dtype != DType::BF16) return false;
-    const bool is_nibbles = codec_.format == BlockFormat::packed && codec_.bits == 4;
-    const bool is_table =
-        is_nibbles || row_.kind == CodeKind::table16 || numbers_of_nibbles() != nullptr;
-    if (!is_table && row_.kind != CodeKind::e4m3) return false;
-    const int64_t step = is_table ? kLookupStep : kFloatStep;
+  /// There is one group in the chunk; or they begin with it, and are of whole steps.
+  bool has_whole_groups(int64_t step) const {
     return groups_ == 1 || (block_cols() % step == 0 && first_col_ % block_cols() == 0);
   }
 
-  /// What the nibbles of GGUF stand for; null for other formats.
-  const float* numbers_of_nibbles() const {
-    if (codec_.format == BlockFormat::q4_0) return kEightLess;
-    if (codec_.format == BlockFormat::q4_1) return kIntegers;
-    return codec_.format == BlockFormat::iq4_nl ? kIq4Numbers : nullptr;
+  /// What 16 codes stand for, if the format has no more; else null.
+  const float* numbers_of_codes() const {
+    if (row_.kind == CodeKind::table16) return table_;
+    if (codec_.format == BlockFormat::packed && codec_.bits == 4) return kIntegers;
+    return is_gguf(codec_.format) ? table_of_nibbles(codec_.format) : nullptr;
   }
 
-  bool fill_group_tables() {
-    const std::span<LookupTable> tables(tables_, static_cast<size_t>(groups_));
-    if (row_.kind == CodeKind::e4m3) {
-      for (size_t i = 0; i < tables.size(); ++i) {
-        if (!fill_e4m3_table(group_scales_[i], tables[i])) return false;
-      }
-      return true;
+  void set_tables() {
+    is_spread_ = false;
+    looked_up_ = nullptr;
+    has_float_tables_ = false;
+    if (out_.dtype != DType::BF16) return;
+    if (has_whole_groups(kLookupStep)) looked_up_ = numbers_of_codes();
+    if (row_.kind == CodeKind::e4m3 && has_whole_groups(kFloatStep)) {
+      has_float_tables_ = fill_float_tables();
     }
-    if (const float* numbers = numbers_of_nibbles(); numbers != nullptr) {
-      return fill_tables({.numbers = numbers,
-                          .scales = group_scales_,
-                          .offsets = format_has_offsets(codec_.format) ? group_offsets_ : nullptr},
-                         tables);
-    }
-    const bool is_table = row_.kind == CodeKind::table16;
-    return fill_tables({.numbers = is_table ? table_ : kIntegers,
-                        .scales = group_scales_,
-                        .zeros = is_table ? nullptr : group_zeros_},
-                       tables);
   }
 
-  bool look_up(std::byte* out) {
-    const std::span<const LookupTable> tables(tables_, static_cast<size_t>(groups_));
-    if (row_.kind == CodeKind::e4m3) {
-      return look_up_e4m3(row_.codes, row_.count, table_cols(), tables, out);
+  bool fill_float_tables() {
+    for (int64_t i = 0; i < groups_; ++i) {
+      if (!fill_e4m3_table(group_scales_[i], tables_[i])) return false;
     }
-    look_up_codes(codes_, row_.count, table_cols(), tables, out);
     return true;
   }
 
-  int zero_of(int64_t group, int64_t across) const {
-    if (!codec_.zero_points) return 0;
-    const BoundOperand& zeros = operands_.of(OperandRole::zero_points);
-    if (!has_packed_zeros(codec_)) {
-      return static_cast<int8_t>(std::to_integer<uint8_t>(*zeros.at(group, across)));
+  bool look_up(std::byte* out) const {
+    const int64_t group = groups_ == 1 ? kChunk : block_cols();
+    if (has_float_tables_) {
+      const std::span<const LookupTable> tables(tables_, static_cast<size_t>(groups_));
+      return look_up_e4m3(row_.codes, row_.count, group, tables, out);
     }
-    const int64_t fields = fields_of_word(codec_);
-    const auto width = static_cast<int>(32 / fields);
-    const bool is_packed = codec_.format == BlockFormat::packed;
-    uint32_t word = 0;
-    std::memcpy(&word,
-                is_packed ? zeros.at(group / fields, across) : zeros.at(group, across / fields),
-                sizeof(word));
-    int64_t place = (is_packed ? group : across) % fields;
-    if (codec_.format == BlockFormat::awq) place = kAwqFields[static_cast<size_t>(place)];
-    const auto field = static_cast<int>((word >> (place * width)) & ((uint32_t{1} << width) - 1));
-    if (is_packed) return field - (1 << (width - 1));
-    return codec_.format == BlockFormat::gptq ? (field + codec_.zero_bias) & ((1 << width) - 1)
-                                              : field;
+    if (looked_up_ == nullptr) return false;
+    const bool has_offsets = is_gguf(codec_.format) && row_.steps == RowSteps::scale_offset;
+    return look_up_codes({.codes = codes_,
+                          .count = row_.count,
+                          .group = group,
+                          .numbers = looked_up_,
+                          .scales = group_scales_,
+                          .zeros = has_zeros() ? group_zeros_ : nullptr,
+                          .offsets = has_offsets ? group_offsets_ : nullptr},
+                         out);
   }
 
-  /// The codes of the chunk in a row, one to a byte.
+  /// The codes of the chunk in a row, one to a byte; those of gptq in their words.
   const std::byte* take_codes(int64_t row) {
     const int64_t fields = fields_of_word(codec_);
     const int64_t words = (row_.count + fields - 1) / fields;
@@ -330,19 +260,14 @@ class BoxDecoder {
         break;
       case BlockFormat::packed:
         if (codec_.bits == 8) return codes().at(row, first_col_ / fields);
-        if (codec_.bits == 4) {
-          unpack_low_first(codes().at(row, first_col_ / fields), words * 4, codes_);
-        } else {
-          unpack_fields(codes().at(row, first_col_ / fields), words, codec_.bits, codes_);
-        }
+        unpack_words(codec_, codes().at(row, first_col_ / fields), words, codes_);
         break;
       case BlockFormat::awq:
-        unpack_awq(codes().at(row, first_col_ / fields), words, codes_);
+        unpack_words(codec_, codes().at(row, first_col_ / fields), words, codes_);
         break;
       case BlockFormat::gptq:
-        pick_fields(codes().at(row / fields, first_col_), row_.count, codec_.bits, row % fields,
-                    codes_);
-        break;
+        row_.shift = static_cast<int>(row % fields) * codec_.bits;
+        return codes().at(row / fields, first_col_);
       default:
         return codes().at(row, first_col_);
     }
@@ -375,13 +300,15 @@ class BoxDecoder {
   const BlockCodec& codec_;
   const ValueBox& box_;
   const BoundOperands& operands_;
+  const GroupTerms terms_;
   const ValueRows& out_;
   CodeRow row_;
   int64_t first_col_ = 0;
-  int64_t group_ = kNoGroup;  // of rows, whose scales and zeros are taken
-  int64_t groups_ = 0;        // of columns in the chunk
-  bool has_tables_ = false;   // for the group
-  bool is_spread_ = true;     // the group's scales and zeros stand beside each column
+  int64_t group_ = kNoGroup;          // of rows, whose scales and zeros are taken
+  int64_t groups_ = 0;                // of columns in the chunk
+  const float* looked_up_ = nullptr;  // what codes of the chunk stand for, if they are few
+  bool has_float_tables_ = false;     // for the group
+  bool is_spread_ = true;  // the group's scales and zeros stand beside each column, or each run
   alignas(64) float scales_[kRoom];
   alignas(64) float zeros_[kRoom];
   alignas(64) float offsets_[kRoom];

@@ -15,7 +15,9 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using F = hn::ScalableTag<float>;
+// No longer than a run.
+using F = hn::CappedTag<float, 16>;
+static_assert(kRun == 16);
 using FV = hn::VFromD<F>;
 using I = hn::RebindToSigned<F>;
 using IV = hn::VFromD<I>;
@@ -57,6 +59,7 @@ HWY_INLINE FV as_half(const uint8_t* codes) {
 #endif
 
 struct E4M3 {
+  static constexpr size_t kCodeBytes = 1;
   HWY_INLINE static FV number(const CodeRow&, const uint8_t* codes) {
 #if HWY_TARGET <= HWY_AVX2
     // F16 has a bias of 15, 8 more: what it sees is 2^8 too small, and the NaN is 480 · 2^-8.
@@ -70,6 +73,7 @@ struct E4M3 {
 };
 
 struct E5M2 {
+  static constexpr size_t kCodeBytes = 1;
   HWY_INLINE static FV number(const CodeRow&, const uint8_t* codes) {
 #if HWY_TARGET <= HWY_AVX2
     return as_half<8, -1>(codes);
@@ -86,24 +90,39 @@ struct E5M2 {
 };
 
 struct Signed8 {
+  static constexpr size_t kCodeBytes = 1;
   HWY_INLINE static FV number(const CodeRow&, const uint8_t* codes) {
     return hn::ConvertTo(F(), signed_lanes(codes));
   }
 };
 
 struct Unsigned8 {
+  static constexpr size_t kCodeBytes = 1;
   HWY_INLINE static FV number(const CodeRow&, const uint8_t* codes) {
     return hn::ConvertTo(F(), unsigned_lanes(codes));
   }
 };
 
+/// A word each.
+struct Fields {
+  static constexpr size_t kCodeBytes = 4;
+  HWY_INLINE static FV number(const CodeRow& row, const uint8_t* codes) {
+    const I di;
+    const IV words = hn::LoadU(di, reinterpret_cast<const int32_t*>(codes));
+    const IV moved = hn::ShiftRightSame(words, row.shift);
+    return hn::ConvertTo(F(), hn::And(moved, hn::Set(di, row.mask)));
+  }
+};
+
 struct Table256 {
+  static constexpr size_t kCodeBytes = 1;
   HWY_INLINE static FV number(const CodeRow& row, const uint8_t* codes) {
     return hn::GatherIndex(F(), row.table, unsigned_lanes(codes));
   }
 };
 
 struct Table16 {
+  static constexpr size_t kCodeBytes = 1;
   HWY_INLINE static FV number(const CodeRow& row, const uint8_t* codes) {
     const IV index = unsigned_lanes(codes);
     constexpr size_t kLanes = hn::MaxLanes(F());
@@ -122,18 +141,28 @@ struct Table16 {
   }
 };
 
-template <typename Number, RowSteps kSteps>
+/// What stands beside codes from the i-th on: as many floats, or that of their run.
+template <bool kRuns>
+HWY_INLINE FV beside(const CodeRow& row, const float* floats, size_t i) {
+  if constexpr (kRuns) {
+    return hn::Set(F(), floats[i >> row.run_log2]);
+  } else {
+    return hn::LoadU(F(), floats + i);
+  }
+}
+
+template <typename Number, RowSteps kSteps, bool kRuns>
 HWY_INLINE FV value_of(const CodeRow& row, const uint8_t* codes, size_t i) {
   FV value = Number::number(row, codes);
   if constexpr (kSteps == RowSteps::zero_scale || kSteps == RowSteps::zero_scale_factor) {
-    value = hn::Sub(value, hn::LoadU(F(), row.zeros + i));
+    value = hn::Sub(value, beside<kRuns>(row, row.zeros, i));
   }
-  value = hn::Mul(value, hn::LoadU(F(), row.scales + i));
+  value = hn::Mul(value, beside<kRuns>(row, row.scales, i));
   if constexpr (kSteps == RowSteps::zero_scale_factor) {
     value = hn::Mul(value, hn::Set(F(), row.factor));
   }
   if constexpr (kSteps == RowSteps::scale_offset) {
-    value = hn::Add(value, hn::LoadU(F(), row.offsets + i));
+    value = hn::Add(value, beside<kRuns>(row, row.offsets, i));
   }
   return value;
 }
@@ -143,44 +172,76 @@ struct ToF32 {
   HWY_INLINE static void store(FV value, std::byte* out) {
     hn::StoreU(value, F(), reinterpret_cast<float*>(out));
   }
+  HWY_INLINE static void store_two(FV first, FV second, std::byte* out) {
+    store(first, out);
+    store(second, out + hn::Lanes(F()) * kBytes);
+  }
 };
 
 struct ToBF16 {
   static constexpr size_t kBytes = 2;
-  HWY_INLINE static void store(FV value, std::byte* out) {
-    const hn::RebindToUnsigned<F> du;
-    const hn::Rebind<uint16_t, F> d16;
+  using U = hn::RebindToUnsigned<F>;
+
+  /// The BF16 is the upper half.
+  HWY_INLINE static hn::VFromD<U> rounded(FV value) {
+    const U du;
     const auto pattern = hn::BitCast(du, value);
     const auto odd = hn::And(hn::ShiftRight<16>(pattern), hn::Set(du, 1));
-    const auto rounded = hn::Add(hn::Add(pattern, hn::Set(du, 0x7fff)), odd);
-    const auto upper = hn::ShiftRight<16>(rounded);
+    return hn::Add(hn::Add(pattern, hn::Set(du, 0x7fff)), odd);
+  }
+  HWY_INLINE static void store(FV value, std::byte* out) {
+    const hn::Rebind<uint16_t, F> d16;
+    const auto upper = hn::ShiftRight<16>(rounded(value));
     hn::StoreU(hn::TruncateTo(d16, upper), d16, reinterpret_cast<uint16_t*>(out));
+  }
+  HWY_INLINE static void store_two(FV first, FV second, std::byte* out) {
+#if HWY_TARGET == HWY_SCALAR
+    store(first, out);
+    store(second, out + kBytes);
+#else
+    const hn::Repartition<uint16_t, F> d16;
+    const auto low = hn::BitCast(d16, rounded(first));
+    const auto high = hn::BitCast(d16, rounded(second));
+    hn::StoreU(hn::ConcatOdd(d16, high, low), d16, reinterpret_cast<uint16_t*>(out));
+#endif
   }
 };
 
-template <typename Number, RowSteps kSteps, typename To>
-uint32_t write_row(const CodeRow& row, std::byte* out) {
+template <typename Number, RowSteps kSteps, typename To, bool kRuns>
+uint32_t write_values(const CodeRow& row, std::byte* out) {
+  constexpr size_t kCodeBytes = Number::kCodeBytes;
   const auto* codes = reinterpret_cast<const uint8_t*>(row.codes);
   const size_t lanes = hn::Lanes(F());
   const auto count = static_cast<size_t>(row.count);
   const I di;
   IV largest = hn::Zero(di);
-  const auto write = [&](const uint8_t* from, size_t i, std::byte* to) HWY_ATTR {
-    const FV value = value_of<Number, kSteps>(row, from, i);
+  const auto value_at = [&](const uint8_t* from, size_t i) HWY_ATTR {
+    const FV value = value_of<Number, kSteps, kRuns>(row, from, i);
     largest = hn::Max(largest, hn::BitCast(di, hn::Abs(value)));
-    To::store(value, to);
+    return value;
   };
   size_t i = 0;
-  for (; i + lanes <= count; i += lanes) write(codes + i, i, out + i * To::kBytes);
-  if (i < count) {
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    const FV first = value_at(codes + i * kCodeBytes, i);
+    const FV second = value_at(codes + (i + lanes) * kCodeBytes, i + lanes);
+    To::store_two(first, second, out + i * To::kBytes);
+  }
+  for (; i < count; i += lanes) {
     // Codes past the last are code 0, beside scales that the row's owner keeps.
+    const size_t some = HWY_MIN(lanes, count - i);
     alignas(64) uint8_t last_codes[HWY_MAX_BYTES] = {};
     alignas(64) std::byte last_out[HWY_MAX_BYTES];
-    std::memcpy(last_codes, codes + i, count - i);
-    write(last_codes, i, last_out);
-    std::memcpy(out + i * To::kBytes, last_out, (count - i) * To::kBytes);
+    std::memcpy(last_codes, codes + i * kCodeBytes, some * kCodeBytes);
+    To::store(value_at(last_codes, i), last_out);
+    std::memcpy(out + i * To::kBytes, last_out, some * To::kBytes);
   }
   return static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(di, largest)));
+}
+
+template <typename Number, RowSteps kSteps, typename To>
+uint32_t write_row(const CodeRow& row, std::byte* out) {
+  return row.has_runs ? write_values<Number, kSteps, To, true>(row, out)
+                      : write_values<Number, kSteps, To, false>(row, out);
 }
 
 template <typename To>
@@ -190,6 +251,8 @@ uint32_t write_any(const CodeRow& row, std::byte* out) {
       return write_row<E4M3, RowSteps::scale, To>(row, out);
     case CodeKind::e5m2:
       return write_row<E5M2, RowSteps::scale, To>(row, out);
+    case CodeKind::fields:
+      return write_row<Fields, RowSteps::zero_scale, To>(row, out);
     case CodeKind::table16:
       return write_row<Table16, RowSteps::scale, To>(row, out);
     case CodeKind::table256:

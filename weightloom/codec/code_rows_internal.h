@@ -7,7 +7,15 @@
 namespace weightloom {
 
 /// How a code becomes a number.
-enum class CodeKind { e4m3, e5m2, signed8, unsigned8, table16, table256 };
+enum class CodeKind {
+  e4m3,
+  e5m2,
+  signed8,
+  unsigned8,
+  table16,
+  table256,
+  fields,  ///< of words of 32 bits, all at the same place
+};
 
 /// Further operations on a number, from left to right: (number − zero) × scale × factor + offset.
 enum class RowSteps {
@@ -19,14 +27,20 @@ enum class RowSteps {
 
 /// Floats that a row takes must be readable for so many past its count.
 inline constexpr int64_t kRowSlack = 64;
+/// The fewest codes of a run, beside which all floats are the same.
+inline constexpr int64_t kRun = 16;
 
 /// A row of codes, and what stands beside each.
 struct CodeRow {
   CodeKind kind = CodeKind::e4m3;    ///< of all codes
   RowSteps steps = RowSteps::scale;  ///< of all codes
   int64_t count = 0;                 ///< of codes
-  const std::byte* codes = nullptr;  ///< one each
-  const float* scales = nullptr;     ///< one each, and kRowSlack
+  const std::byte* codes = nullptr;  ///< one each, or a word each of fields
+  int shift = 0;                     ///< of fields: below them in their words
+  int mask = 0;                      ///< of fields: ones, as many as they have bits
+  bool has_runs = false;             ///< floats are one for each run of codes
+  int run_log2 = 0;                  ///< of the codes of a run, which are kRun at least
+  const float* scales = nullptr;     ///< one each (or for each run), and kRowSlack
   const float* zeros = nullptr;      ///< likewise, if steps take them
   const float* offsets = nullptr;    ///< likewise, if steps take them
   float factor = 1;                  ///< if steps take it

@@ -22,81 +22,127 @@ using F = hn::CappedTag<float, 16>;
 using U32 = hn::RebindToUnsigned<F>;
 using I32 = hn::RebindToSigned<F>;
 
-/// Rounds numbers of a table to BF16, and writes them byte by byte.
-HWY_INLINE void write_entries(hn::VFromD<F> value, size_t i, LookupTable& table) {
+/// Rounds numbers to BF16, each in a lane of 32 bits.
+HWY_INLINE hn::VFromD<U32> rounded(hn::VFromD<F> value) {
   const U32 du;
-  const I32 di;
-  const hn::Rebind<uint8_t, F> d8;
   const auto pattern = hn::BitCast(du, value);
   const auto odd = hn::And(hn::ShiftRight<16>(pattern), hn::Set(du, 1));
-  const auto rounded = hn::Add(hn::Add(pattern, hn::Set(du, 0x7fff)), odd);
-  const auto lower = hn::And(hn::ShiftRight<16>(rounded), hn::Set(du, 0xff));
-  hn::StoreU(hn::DemoteTo(d8, hn::BitCast(di, lower)), d8, table.lower + i);
-  hn::StoreU(hn::DemoteTo(d8, hn::BitCast(di, hn::ShiftRight<24>(rounded))), d8, table.upper + i);
+  return hn::ShiftRight<16>(hn::Add(hn::Add(pattern, hn::Set(du, 0x7fff)), odd));
 }
 
-bool make_tables(const TableTerms& terms, LookupTable* tables, size_t count) {
+/// Writes rounded entries of a table from the i-th on, byte by byte.
+HWY_INLINE void write_entries(hn::VFromD<U32> entries, size_t i, LookupTable& table) {
+  const I32 di;
+  const hn::Rebind<uint8_t, F> d8;
+  const auto lower = hn::And(entries, hn::Set(U32(), 0xff));
+  hn::StoreU(hn::DemoteTo(d8, hn::BitCast(di, lower)), d8, table.lower + i);
+  const auto upper = hn::ShiftRight<8>(entries);
+  hn::StoreU(hn::DemoteTo(d8, hn::BitCast(di, upper)), d8, table.upper + i);
+}
+
+#if HWY_TARGET <= HWY_AVX3
+
+/// What 16 codes stand for, in a register.
+class Entries {
+ public:
+  HWY_INLINE void set(size_t, hn::VFromD<U32> entries) { entries_ = entries; }
+  HWY_INLINE void look_up(const uint8_t* codes, uint16_t* out) const {
+    const hn::Rebind<uint8_t, F> d8;
+    const hn::Rebind<uint16_t, F> d16;
+    const auto index = hn::IndicesFromVec(U32(), hn::PromoteTo(I32(), hn::LoadU(d8, codes)));
+    hn::StoreU(hn::TruncateTo(d16, hn::TableLookupLanes(entries_, index)), d16, out);
+  }
+
+ private:
+  hn::VFromD<U32> entries_;
+};
+
+#elif HWY_TARGET == HWY_SCALAR
+
+/// What 16 codes stand for.
+class Entries {
+ public:
+  void set(size_t i, hn::VFromD<U32> entries) {
+    entries_[i] = static_cast<uint16_t>(hn::GetLane(entries));
+  }
+  void look_up(const uint8_t* codes, uint16_t* out) const {
+    for (int64_t i = 0; i < kLookupStep; ++i) out[i] = entries_[codes[i]];
+  }
+
+ private:
+  uint16_t entries_[16];
+};
+
+#else
+
+/// What 16 codes stand for, looked up byte by byte.
+class Entries {
+ public:
+  HWY_INLINE void set(size_t i, hn::VFromD<U32> entries) { write_entries(entries, i, table_); }
+  HWY_INLINE void look_up(const uint8_t* codes, uint16_t* out) const {
+    const hn::FixedTag<uint8_t, 16> d8;
+    auto* to = reinterpret_cast<uint8_t*>(out);
+    const auto index = hn::LoadU(d8, codes);
+    const auto low = hn::TableLookupBytes(hn::Load(d8, table_.lower), index);
+    const auto high = hn::TableLookupBytes(hn::Load(d8, table_.upper), index);
+    hn::StoreU(hn::InterleaveLower(d8, low, high), d8, to);
+    hn::StoreU(hn::InterleaveUpper(d8, low, high), d8, to + 16);
+  }
+
+ private:
+  LookupTable table_;
+};
+
+#endif
+
+/// Entries of a group; gives the largest of their patterns before rounding, less the sign.
+HWY_INLINE hn::VFromD<I32> set_entries(const LookupRow& row, int64_t group, Entries& entries) {
   const I32 di;
   auto largest = hn::Zero(di);
-  for (size_t group = 0; group < count; ++group) {
-    const auto scale = hn::Set(F(), terms.scales[group]);
-    for (size_t i = 0; i < 16; i += hn::Lanes(F())) {
-      auto value = hn::LoadU(F(), terms.numbers + i);
-      if (terms.zeros != nullptr) value = hn::Sub(value, hn::Set(F(), terms.zeros[group]));
-      value = hn::Mul(value, scale);
-      if (terms.offsets != nullptr) value = hn::Add(value, hn::Set(F(), terms.offsets[group]));
-      largest = hn::Max(largest, hn::BitCast(di, hn::Abs(value)));
-      write_entries(value, i, tables[group]);
-    }
+  for (size_t i = 0; i < 16; i += hn::Lanes(F())) {
+    auto value = hn::LoadU(F(), row.numbers + i);
+    if (row.zeros != nullptr) value = hn::Sub(value, hn::Set(F(), row.zeros[group]));
+    value = hn::Mul(value, hn::Set(F(), row.scales[group]));
+    if (row.offsets != nullptr) value = hn::Add(value, hn::Set(F(), row.offsets[group]));
+    largest = hn::Max(largest, hn::BitCast(di, hn::Abs(value)));
+    entries.set(i, rounded(value));
+  }
+  return largest;
+}
+
+bool look_up_nibbles(const LookupRow& row, std::byte* out) {
+  const I32 di;
+  auto largest = hn::Zero(di);
+  auto* to = reinterpret_cast<uint16_t*>(out);
+  for (int64_t begin = 0, group = 0; begin < row.count; begin += row.group, ++group) {
+    Entries entries;
+    largest = hn::Max(largest, set_entries(row, group, entries));
+    const int64_t end = std::min(begin + row.group, row.count);
+    int64_t i = begin;
+    for (; i + kLookupStep <= end; i += kLookupStep) entries.look_up(row.codes + i, to + i);
+    if (i == end) continue;
+    uint16_t last[kLookupStep];
+    entries.look_up(row.codes + i, last);
+    std::memcpy(out + 2 * i, last, static_cast<size_t>(2 * (end - i)));
   }
   return static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(di, largest))) < kBf16Overflow;
 }
 
-#if HWY_TARGET == HWY_SCALAR
-
-void look_up_nibbles(const uint8_t* codes, int64_t count, int64_t group, const LookupTable* tables,
-                     std::byte* out) {
-  for (int64_t i = 0; i < count; ++i) {
-    const LookupTable& table = tables[i / group];
-    out[2 * i] = static_cast<std::byte>(table.lower[codes[i]]);
-    out[2 * i + 1] = static_cast<std::byte>(table.upper[codes[i]]);
+/// The table of 16 numbers beside a scale.
+void make_table(const float* numbers, float scale, LookupTable& table) {
+  for (size_t i = 0; i < 16; i += hn::Lanes(F())) {
+    const auto value = hn::Mul(hn::LoadU(F(), numbers + i), hn::Set(F(), scale));
+    write_entries(rounded(value), i, table);
   }
 }
+
+#if HWY_TARGET == HWY_SCALAR
 
 bool look_up_floats(const std::byte*, int64_t, int64_t, const LookupTable*, std::byte*) {
   return false;
 }
 
 #else
-
-using D128 = hn::FixedTag<uint8_t, 16>;
-
-void look_up_nibbles(const uint8_t* codes, int64_t count, int64_t group, const LookupTable* tables,
-                     std::byte* out) {
-  const D128 d8;
-  auto* to = reinterpret_cast<uint8_t*>(out);
-  for (int64_t begin = 0; begin < count; begin += group, ++tables) {
-    const auto lower = hn::Load(d8, tables->lower);
-    const auto upper = hn::Load(d8, tables->upper);
-    const int64_t end = std::min(begin + group, count);
-    for (int64_t i = begin; i < end; i += kLookupStep) {
-      const auto index = hn::LoadU(d8, codes + i);
-      const auto low = hn::TableLookupBytes(lower, index);
-      const auto high = hn::TableLookupBytes(upper, index);
-      const auto first = hn::InterleaveLower(d8, low, high);
-      const auto second = hn::InterleaveUpper(d8, low, high);
-      if (i + kLookupStep <= end) {
-        hn::StoreU(first, d8, to + 2 * i);
-        hn::StoreU(second, d8, to + 2 * i + 16);
-        continue;
-      }
-      alignas(16) uint8_t last[32];
-      hn::Store(first, d8, last);
-      hn::Store(second, d8, last + 16);
-      std::memcpy(to + 2 * i, last, static_cast<size_t>(2 * (end - i)));
-    }
-  }
-}
 
 using D8 = hn::ScalableTag<uint8_t>;
 using V8 = hn::VFromD<D8>;
@@ -185,7 +231,7 @@ HWY_AFTER_NAMESPACE();
 namespace weightloom {
 namespace {
 
-HWY_EXPORT(make_tables);
+HWY_EXPORT(make_table);
 HWY_EXPORT(look_up_nibbles);
 HWY_EXPORT(look_up_floats);
 
@@ -197,19 +243,14 @@ constexpr float kMantissas[16] = {8.0F / 512,  9.0F / 512,  10.0F / 512, 11.0F /
 
 }  // namespace
 
-bool fill_tables(const TableTerms& terms, std::span<LookupTable> tables) noexcept {
-  return HWY_DYNAMIC_DISPATCH(make_tables)(terms, tables.data(), tables.size());
-}
-
-void look_up_codes(const uint8_t* codes, int64_t count, int64_t group,
-                   std::span<const LookupTable> tables, std::byte* out) noexcept {
-  HWY_DYNAMIC_DISPATCH(look_up_nibbles)(codes, count, group, tables.data(), out);
+bool look_up_codes(const LookupRow& row, std::byte* out) noexcept {
+  return HWY_DYNAMIC_DISPATCH(look_up_nibbles)(row, out);
 }
 
 bool fill_e4m3_table(float scale, LookupTable& table) noexcept {
   // Far from where BF16 ends, whichever exponent a code has.
   if (!(std::abs(scale) > 0x1p-100F && std::abs(scale) < 0x1p100F)) return false;
-  fill_tables({.numbers = kMantissas, .scales = &scale}, {&table, 1});
+  HWY_DYNAMIC_DISPATCH(make_table)(kMantissas, scale, table);
   for (int i = 0; i < 8; ++i) {
     // Exponent 1 comes with the code.
     const int pattern = (table.lower[i] | (table.upper[i] << 8)) - (1 << 7);

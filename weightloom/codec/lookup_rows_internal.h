@@ -11,27 +11,25 @@ namespace weightloom {
 /// Columns of a group of codes that share tables are a multiple of this.
 inline constexpr int64_t kLookupStep = 16;
 
-/// What 16 codes stand for in BF16: lower bytes, then upper ones.
-struct LookupTable {
-  alignas(16) uint8_t lower[16];
-  alignas(16) uint8_t upper[16];
-};
-
-/// Of each group of codes: (numbers[i] − zero) × scale + offset for each i below 16.
-struct TableTerms {
+/// A row of codes below 16, in groups: code i stands for (numbers[i] − zero) × scale + offset.
+struct LookupRow {
+  const uint8_t* codes = nullptr;  ///< one to a byte, readable up to a multiple of kLookupStep
+  int64_t count = 0;               ///< of codes
+  int64_t group = 0;               ///< codes of a group: a multiple of kLookupStep, or all
   const float* numbers = nullptr;  ///< 16
   const float* scales = nullptr;   ///< one a group
   const float* zeros = nullptr;    ///< one a group; null: none
   const float* offsets = nullptr;  ///< one a group; null: none
 };
-/// Fills a table for each group, rounded as row_to_bf16 rounds. False if an entry is not finite.
-bool fill_tables(const TableTerms& terms, std::span<LookupTable> tables) noexcept;
+/// Writes what the codes stand for in BF16, rounded as row_to_bf16 rounds. False if a group has a
+/// number that is not finite: then what was written does not hold.
+bool look_up_codes(const LookupRow& row, std::byte* out) noexcept;
 
-/// Writes for `count` codes below 16, one to a byte, what they stand for: each `group` codes by the
-/// next table. Codes must be readable up to a multiple of kLookupStep.
-/// Precondition: group is a multiple of kLookupStep, or count is no more than a group.
-void look_up_codes(const uint8_t* codes, int64_t count, int64_t group,
-                   std::span<const LookupTable> tables, std::byte* out) noexcept;
+/// What 16 indexes stand for in BF16: lower bytes, then upper ones.
+struct LookupTable {
+  alignas(16) uint8_t lower[16];
+  alignas(16) uint8_t upper[16];
+};
 
 /// For F8_E4M3: what mantissas stand for beside a scale. Entries 0 to 7 are of normal numbers, less
 /// their exponent, 8 to 15 of subnormal ones. False unless all products are normal in BF16.

@@ -159,6 +159,11 @@ std::optional<ModelConfig> ModelConfig::member(const std::string& key) const {
   return of({*found});
 }
 
+std::string ModelConfig::to_json() const {
+  return present_ ? json_->root.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+                  : "{}";
+}
+
 bool operator==(const ModelConfig& a, const ModelConfig& b) {
   if (!a.present_ || !b.present_) return a.present_ == b.present_;
   return a.json_->root == b.json_->root;

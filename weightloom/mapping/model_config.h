@@ -51,6 +51,8 @@ class ModelConfig {
   std::vector<std::string> keys() const;
   /// What stands under one key, which may hold dots, if it is an object.
   std::optional<ModelConfig> member(const std::string& key) const;
+  /// Its JSON, on one line, keys sorted; "{}" if there was none.
+  std::string to_json() const;
 
   /// True if both are the same JSON.
   friend bool operator==(const ModelConfig& a, const ModelConfig& b);

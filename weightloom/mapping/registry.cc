@@ -124,4 +124,22 @@ void Registry::add(Mapping mapping, bool overwrite) {
   }
 }
 
+void Registry::add_quantiser(std::string quant_method, Quantiser quantiser, bool overwrite) {
+  if (quant_method.empty()) {
+    throw Error(ErrorCode::usage, "a quantiser without a name",
+                "give the quant_method that config.json names it by");
+  }
+  if (!overwrite && quantisers_.contains(quant_method)) {
+    throw Error(ErrorCode::mapping,
+                fmt::format("there is a quantiser for quant_method '{}'", quant_method),
+                "give it another name, or overwrite");
+  }
+  quantisers_.insert_or_assign(std::move(quant_method), std::move(quantiser));
+}
+
+const Quantiser* Registry::find_quantiser(std::string_view quant_method) const {
+  const auto found = quantisers_.find(quant_method);
+  return found == quantisers_.end() ? nullptr : &found->second;
+}
+
 }  // namespace weightloom

@@ -19,10 +19,11 @@
 #include "weightloom/base/export.h"
 #include "weightloom/mapping/mapping.h"
 #include "weightloom/mapping/model_catalog.h"
+#include "weightloom/mapping/quantiser.h"
 
 namespace weightloom WEIGHTLOOM_EXPORT {
 
-/// Mappings by name and alias, what is known of model classes, and operations.
+/// Mappings by name and alias, what is known of model classes, operations and quantisers.
 class Registry {
  public:
   /// An empty registry.
@@ -76,6 +77,13 @@ class Registry {
   }
   /// What mapping files and records that come with this registry may name.
   const OperationMakers& operations() const noexcept { return operations_; }
+  /// Adds what a scheme does to the rules of every model whose config.json names it as its
+  /// `quant_method`: rules that are found (by class, type or name) or read from a file, not those
+  /// of a record, which has them in it.
+  /// Errors: usage if the name is empty; mapping if it is taken and not `overwrite`.
+  void add_quantiser(std::string quant_method, Quantiser quantiser, bool overwrite = false);
+  /// Null if none was added. Lives as long as this registry has it.
+  const Quantiser* find_quantiser(std::string_view quant_method) const;
   /// What is known of the classes of models.
   const ModelCatalog& models() const noexcept { return models_; }
   /// Another catalogue in place of it.
@@ -87,6 +95,7 @@ class Registry {
 
   std::map<std::string, std::shared_ptr<const Entry>, std::less<>> mappings_;  // by name and alias
   std::set<std::string, std::less<>> user_registered_;
+  std::map<std::string, Quantiser, std::less<>> quantisers_;  // by quant_method
   ModelCatalog models_;
   OperationMakers operations_ = OperationMakers::built_in();
 };

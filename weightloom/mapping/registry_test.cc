@@ -144,5 +144,57 @@ TEST(Registry, KnowsWhatItsUserRegistered) {
   EXPECT_FALSE(Registry::built_in().find("mixtral")->empty());
 }
 
+ModelConfig quantised_by(const std::string& method) {
+  return ModelConfig::parse(R"({"quantization_config": {"quant_method": ")" + method + R"("}})",
+                            "config.json");
+}
+
+TEST(Registry, HasTheQuantisersThatWereAdded) {
+  Registry registry;
+  EXPECT_EQ(registry.find_quantiser("nine"), nullptr);
+  registry.add_quantiser("nine", {});
+  EXPECT_NE(registry.find_quantiser("nine"), nullptr);
+  EXPECT_EQ(registry.find_quantiser(""), nullptr);
+  EXPECT_EQ(Registry(registry).find_quantiser("ten"), nullptr);
+  EXPECT_NE(Registry(registry).find_quantiser("nine"), nullptr);
+  registry.add_quantiser("nine", {}, true);
+  try {
+    registry.add_quantiser("nine", {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::mapping);
+    EXPECT_THAT(error.what(), HasSubstr("there is a quantiser for quant_method 'nine'"));
+  }
+  EXPECT_THROW(registry.add_quantiser("", {}), Error);
+}
+
+TEST(QuantMethod, IsAsTheConfigSpellsIt) {
+  EXPECT_EQ(quant_method_of(quantised_by("nine")), "nine");
+  EXPECT_EQ(quant_method_of(quantised_by("fp8")), "fp8");
+  EXPECT_EQ(quant_method_of(ModelConfig()), "");
+  EXPECT_EQ(quant_method_of(ModelConfig::parse(
+                R"({"text_config": {"quantization_config": {"quant_method": "nine"}}})", "c.json")),
+            "nine");
+}
+
+TEST(QuantisedMapping, HasMoreTransformsBehindItsOwnAndIsRewrittenLast) {
+  const Mapping plain("m", {PrefixChange{"model", ""}}, {{"alias"}, {}, {{"_mul", "", {1}}}});
+  Quantiser quantiser;
+  quantiser.weight_conversions = [](const ModelConfig&) {
+    return std::vector<WeightTransform>{PrefixChange{"a", ""}, PrefixChange{"b", ""}};
+  };
+  quantiser.update_weight_conversions = [](std::vector<WeightTransform> transforms,
+                                           const ModelConfig&) {
+    std::swap(transforms.front(), transforms.back());
+    transforms.pop_back();
+    return transforms;
+  };
+  const Mapping made = quantised_mapping(plain, quantiser, quantised_by("nine"));
+  const Mapping wanted("m", {PrefixChange{"b", ""}, PrefixChange{"a", ""}},
+                       {{"alias"}, {}, {{"_mul", "", {1}}}});
+  EXPECT_EQ(made.to_json(), wanted.to_json());
+  EXPECT_EQ(quantised_mapping(plain, {}, ModelConfig()).to_json(), plain.to_json());
+}
+
 }  // namespace
 }  // namespace weightloom

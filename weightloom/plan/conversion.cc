@@ -160,7 +160,11 @@ std::vector<NamedLayout> Planner::make_targets() {
     return leaves();
   }
   if (result_.to == Side::runtime) {
-    if (choice_.with_legacy) rules_ = rules_.followed_by(registry_.legacy());
+    if (choice_.with_old_names) {
+      rules_ = *choice_.with_old_names;
+    } else if (choice_.with_legacy) {
+      rules_ = rules_.followed_by(registry_.legacy());
+    }
     return apply_rules(rules_);
   }
   if (goes_back_by_record()) return go_back_by_record();

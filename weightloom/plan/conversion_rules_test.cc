@@ -252,6 +252,64 @@ TEST_F(RulesTest, APartKeepsWhatTheRecordSays) {
   EXPECT_THAT(record.files, IsEmpty());
 }
 
+/// A scheme whose codes are called `….codes`; its checkpoints have new names only.
+Registry with_packed_scheme() {
+  Registry registry = Registry::built_in();
+  Quantiser quantiser;
+  quantiser.weight_conversions = [](const ModelConfig&) {
+    return Mapping::parse(R"({"format": "weightloom.mapping/1", "name": "q", "transforms": [
+             {"type": "WeightRenaming", "source_patterns": ["\\.codes$"],
+              "target_patterns": [".weight"]}]})",
+                          "q.json")
+        .transforms();
+  };
+  quantiser.update_weight_conversions = [](std::vector<WeightTransform> transforms,
+                                           const ModelConfig& config) {
+    if (config.has("quantization_config.old_names")) return transforms;
+    return std::vector<WeightTransform>{transforms.back()};
+  };
+  registry.add_quantiser("packed9", quantiser);
+  return registry;
+}
+
+constexpr const char* kPackedBert =
+    R"({"model_type": "bert", "quantization_config": {"quant_method": "packed9"}})";
+constexpr const char* kPackedOldBert =
+    R"({"model_type": "bert", "quantization_config": {"quant_method": "packed9", "old_names": 1}})";
+
+TEST_F(RulesTest, AQuantiserOfTheSchemeAddsRulesAndRewritesAllOfThem) {
+  const Registry registry = with_packed_scheme();
+  const Names names{"a.codes", "b.LayerNorm.gamma"};
+  EXPECT_THAT(names_of(plan(named(names, kPackedBert), to(Side::runtime), registry)),
+              ElementsAre("a.weight", "b.LayerNorm.gamma"));
+  EXPECT_THAT(names_of(plan(named(names, kPackedOldBert), to(Side::runtime), registry)),
+              ElementsAre("a.weight", "b.LayerNorm.weight"));
+}
+
+TEST_F(RulesTest, AQuantiserOfAnotherSchemeDoesNothing) {
+  const Registry registry = with_packed_scheme();
+  EXPECT_THAT(names_of(plan(named({"a.codes"}, kBert), to(Side::runtime), registry)),
+              ElementsAre("a.codes"));
+  EXPECT_THAT(names_of(plan(named({"a.codes"}, kPackedBert), to(Side::runtime))),
+              ElementsAre("a.codes"));
+  Selection selection = to(Side::runtime);
+  selection.mapping = "none";
+  EXPECT_THAT(names_of(plan(named({"a.codes"}, kPackedBert), selection, registry)),
+              ElementsAre("a.codes"));
+}
+
+TEST_F(RulesTest, WhatAQuantiserAddedIsInTheRecordAndGoesBackWithoutIt) {
+  Provenance record =
+      plan(named({"a.codes", "b.bias"}, kPackedBert), to(Side::runtime), with_packed_scheme())
+          .provenance;
+  record.files.clear();  // by rule, not by the files as they were
+  Folder runtime = named({"a.weight", "b.bias"}, kPackedBert);
+  runtime["weightloom.json"] = format_provenance(record);
+  EXPECT_THAT(names_of(plan(runtime, to(Side::hub))), ElementsAre("a.codes", "b.bias"));
+  EXPECT_THAT(names_of(plan(runtime, to(Side::hub), with_packed_scheme())),
+              ElementsAre("a.codes", "b.bias"));
+}
+
 TEST_F(RulesTest, AFolderWithAnAliasThatIsANameIsRefused) {
   constexpr const char* kAlias =
       R"({"format": "weightloom.mapping/1", "name": "other", "aliases": ["bert"], "transforms": []})";

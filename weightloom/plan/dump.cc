@@ -43,8 +43,8 @@ std::string dump(const CopyProgram& program) {
   }
   int64_t node_place = 0;
   for (const ProgramNode& node : program.nodes()) {
-    fmt::format_to(out, "node {} {} {}\n", node_place++, node.encodes ? "encode" : "decode",
-                   to_string(node.shape));
+    fmt::format_to(out, "node {} {} {} {}\n", node_place++, node.encodes ? "encode" : "decode",
+                   to_string(node.shape), to_string(node.codec));
     for (const ProgramTarget& input : node.inputs) dump_target("  input", program, input, text);
   }
   for (const ProgramTarget& target : program.targets()) {

@@ -139,6 +139,21 @@ MappingChoice read_mapping_file(const Syscalls& calls, const std::string& path,
   return {std::move(mapping), std::move(label), false, {}, {}};
 }
 
+bool is_by_record(const SideFacts& facts, const std::string& wanted) {
+  return wanted == "auto" && facts.record && facts.record->layout != "unknown";
+}
+
+/// What the scheme that config.json names adds and rewrites; a record's rules have it already.
+void apply_quantiser(MappingChoice& choice, const SideFacts& facts, const Registry& registry) {
+  const Quantiser* quantiser = registry.find_quantiser(quant_method_of(facts.config));
+  if (quantiser == nullptr) return;
+  if (choice.with_legacy) {
+    choice.with_old_names =
+        quantised_mapping(choice.mapping.followed_by(registry.legacy()), *quantiser, facts.config);
+  }
+  choice.mapping = quantised_mapping(choice.mapping, *quantiser, facts.config);
+}
+
 bool is_folder(const Syscalls& calls, const std::string& path) {
   const auto status = status_of(calls, path);
   return status && status->kind == FileKind::folder;
@@ -154,7 +169,7 @@ MappingChoice choose_rules(const Syscalls& calls, const Checkpoint& checkpoint,
     return choose_by_config(checkpoint, facts, with_folder(calls, registry, wanted), must_know);
   }
   if (wanted != "auto") return choose_by_name(wanted, registry);
-  if (facts.record && facts.record->layout != "unknown") {
+  if (is_by_record(facts, wanted)) {
     return {facts.record->mapping, facts.record->mapping.name(), false};
   }
   return choose_by_config(checkpoint, facts, registry, must_know);
@@ -196,6 +211,7 @@ MappingChoice choose_mapping(const Syscalls& calls, const Checkpoint& checkpoint
                              const SideFacts& facts, const std::string& wanted,
                              const Registry& registry, bool must_know) {
   MappingChoice choice = choose_rules(calls, checkpoint, facts, wanted, registry, must_know);
+  if (wanted != "none" && !is_by_record(facts, wanted)) apply_quantiser(choice, facts, registry);
   choice.model = facts_of(tree_of(facts, registry), facts.config);
   // Rules that were named say all: names are changed by nothing else.
   const bool was_found = wanted == "auto" || is_folder(calls, wanted);

@@ -55,10 +55,14 @@ struct MappingChoice {
   bool with_legacy = false;  ///< on the way to the runtime side, old names are understood too
   std::vector<Finding> findings{};  ///< why it, or a part of it, is unknown, as reports
   ModelFacts model{};               ///< of the class that is to hold the tensors
+  /// With a quantiser and old names: what it makes of both. `mapping` is what it makes of the rules
+  /// without old names.
+  std::optional<Mapping> with_old_names{};
 };
 /// By `auto`: the record's; else those of the class and its sub-models (model_tree.h); of a class
 /// that is unknown, those of its model_type. Custom code (`auto_map`) has only what the user
-/// registered.
+/// registered. Rules that are not the record's, nor `none`, are then as the registry's quantiser
+/// for config.json's `quant_method` has them.
 /// Errors: mapping if the name or file is unknown or wrong, or if `must_know` and `auto` cannot
 /// tell.
 MappingChoice choose_mapping(const Syscalls& calls, const Checkpoint& checkpoint,

@@ -89,6 +89,8 @@ class Planner {
   SourceId add_computed(ProgramSource source);
   bool is_decoded(const NamedLayout& target) const;
   DType dtype_of_decoded() const;
+  bool names_of_decoded_hold() const;
+  ModelConfig config_to_encode_by() const;
   void encode_targets_of(std::vector<NamedLayout>& targets);
   void encode(const EncodedTensor& tensor, const NamedLayout& target,
               std::vector<NamedLayout>& made);
@@ -119,6 +121,7 @@ class Planner {
   void record_same_layout(bool renames);
   void record_specs();
   void record_cast();
+  void record_decoded();
   void keep_names();
   bool record_renames();
   bool leads_to_targets(const Mapping& mapping, const RuntimeNames& runtime) const;

@@ -154,6 +154,20 @@ DType Planner::dtype_of_decoded() const {
   return DType::BF16;
 }
 
+/// True if targets have the names that tensors had when they were decoded.
+bool Planner::names_of_decoded_hold() const {
+  if (!facts_.record || facts_.record->decoded.empty()) return false;
+  return result_.to == Side::hub || (!converts() && facts_.record->layout != "runtime");
+}
+
+/// Of what was decoded, the config that said how it was quantised.
+ModelConfig Planner::config_to_encode_by() const {
+  const bool says_nothing = !facts_.config.has("quantization_config");
+  if (!says_nothing || !facts_.record || facts_.record->decoded.empty()) return config();
+  if (facts_.record->config_json.empty()) return config();
+  return ModelConfig::parse(facts_.record->config_json, kProvenanceName);
+}
+
 /// Targets that are to be quantised become codes and scales.
 void Planner::encode_targets_of(std::vector<NamedLayout>& targets) {
   if (!selection_.quantize) return;
@@ -162,10 +176,8 @@ void Planner::encode_targets_of(std::vector<NamedLayout>& targets) {
     tensors.push_back({target.name, target.dtype, target.layout.shape()});
   }
   EncodeRules rules{*selection_.quantize, selection_.keep_dtype, {}};
-  if (facts_.record && !facts_.record->decoded.empty() && result_.to == Side::hub) {
-    rules.names = facts_.record->decoded;
-  }
-  EncodedTargets found = encode_targets(config(), tensors, rules);
+  if (names_of_decoded_hold()) rules.names = facts_.record->decoded;
+  EncodedTargets found = encode_targets(config_to_encode_by(), tensors, rules);
   std::ranges::move(found.findings, std::back_inserter(result_.findings));
   std::vector<NamedLayout> made;
   std::vector<bool> is_encoded(targets.size());

@@ -40,7 +40,7 @@ void Planner::record() {
   const bool is_whole = !selection_.is_partial() && !changed_by_expectation_;
   if (!converts() && is_whole) keep_names();
   if (!converts() && is_whole) reproduce_split();
-  if (!converts() && !renames && facts_.record && is_whole) {
+  if (!converts() && !renames && facts_.record && is_whole && computed_.empty()) {
     result_.provenance = *facts_.record;
     return record_cast();
   }
@@ -98,10 +98,20 @@ void Planner::record_specs() {
   record_cast();
 }
 
+/// Names of what was decoded, by this conversion or by an earlier one; none once it is encoded.
+void Planner::record_decoded() {
+  auto& decoded = result_.provenance.decoded;
+  if (selection_.quantize) decoded.clear();
+  if (decoded_.empty() || selection_.quantize) return;
+  decoded.insert(decoded.end(), decoded_.begin(), decoded_.end());
+  std::ranges::sort(decoded);
+  const auto again = std::ranges::unique(decoded);
+  decoded.erase(again.begin(), again.end());
+}
+
 /// The record says that dtypes changed only if some did.
 void Planner::record_cast() {
-  auto& decoded = result_.provenance.decoded;
-  decoded.insert(decoded.end(), decoded_.begin(), decoded_.end());
+  record_decoded();
   const auto targets = result_.program.targets();
   const bool changed = std::any_of(targets.begin(), targets.end(),
                                    [](const ProgramTarget& target) { return target.has_casts; });

@@ -47,9 +47,8 @@ void Planner::spread_scales_of(const ProgramTarget& codes, const Sharding& shard
   made = std::move(found.sharding);
   if (found.refusal.empty()) return;
   add_error("inside_block", codes.name,
-            fmt::format("'{}' {}: {}, so '{}' cannot be cut along; cut at whole blocks, or give "
-                        "--dequantize",
-                        codes.name, to_string(codes.shape), found.refusal, scales.name));
+            fmt::format("'{}' {}: {}, so '{}' cannot be cut along", codes.name,
+                        to_string(codes.shape), found.refusal, scales.name));
 }
 
 /// How many values of each dim share a scale: forced where there is one for each or for all of

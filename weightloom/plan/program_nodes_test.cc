@@ -37,11 +37,12 @@ std::vector<std::string> codes(const Compiled& compiled) {
 }
 
 /// Codes [4, 6] and scales [2, 2] in blocks of 2 × 4, and the targets that take what they decode
-/// to, which is source 2.
-Compiled decoded(std::vector<NamedLayout> targets) {
+/// to, which is source 2. `more` are sources that no node takes.
+Compiled decoded(std::vector<NamedLayout> targets, const std::vector<ProgramSource>& more = {}) {
   std::vector<ProgramSource> sources = {{"w", DType::F8_E4M3, {4, 6}, 0, 100, 24},
                                         {"s", DType::F32, {2, 2}, 0, 124, 16},
                                         {"w", DType::F32, {4, 6}, -1, 0, 96, 0}};
+  sources.insert(sources.end(), more.begin(), more.end());
   NodeLayouts node{fp8(2, 4), false, {4, 6}, {}};
   node.inputs.push_back({"w", DType::F8_E4M3, identity(0, {4, 6})});
   node.inputs.push_back({"s", DType::F32, identity(1, {2, 2})});
@@ -61,7 +62,7 @@ TEST(ProgramNodesTest, WhatIsDecodedIsCastToItsTarget) {
             "source 0 'w' F8_E4M3 [4, 6] file 0 'f' [100, 124)\n"
             "source 1 's' F32 [2, 2] file 0 'f' [124, 140)\n"
             "source 2 'w' F32 [4, 6] node 0 result 0\n"
-            "node 0 decode [4, 6]\n"
+            "node 0 decode [4, 6] fp8 F8_E4M3 scales F32 blocks 2x4\n"
             "  input 'w' F8_E4M3 [4, 6]\n"
             "  0<-s0+0 (24:1<-1)\n"
             "  input 's' F32 [2, 2]\n"
@@ -78,21 +79,14 @@ TEST(ProgramNodesTest, AnElementThatIsDecodedGoesToOneTarget) {
               ElementsAre("source_used_twice w"));
 }
 
+/// Such as a shape, or the scale of activations, that the planner knows to be left out.
 TEST(ProgramNodesTest, ASourceThatIsLeftOutTakesNoTargetAlong) {
-  std::vector<ProgramSource> sources = {{"w", DType::F8_E4M3, {4, 6}, 0, 100, 24},
-                                        {"s", DType::F32, {2, 2}, 0, 124, 16},
-                                        {"input_scale", DType::F32, {1}, 0, 140, 4},
-                                        {"w", DType::F32, {4, 6}, -1, 0, 96, 0}};
-  std::vector<NodeLayouts> nodes(1);
-  nodes[0] = {fp8(2, 4), false, {4, 6}, {}};
-  nodes[0].inputs.push_back({"w", DType::F8_E4M3, identity(0, {4, 6})});
-  nodes[0].inputs.push_back({"s", DType::F32, identity(1, {2, 2})});
   const Compiled compiled =
-      compile({{"f", "f", {}}}, std::move(sources), {{"w", DType::F32, identity(3, {4, 6})}}, {},
-              std::nullopt, std::move(nodes));
-  EXPECT_THAT(codes(compiled), ElementsAre("source_not_used input_scale"));
-  ASSERT_EQ(compiled.program.targets().size(), 1U);
-  EXPECT_EQ(compiled.program.targets()[0].name, "w");
+      decoded({{"w", DType::BF16, values()}}, {{"left", DType::I64, {2}, 0, 140, 16}});
+  EXPECT_THAT(codes(compiled), ElementsAre("source_not_used left"));
+  EXPECT_EQ(compiled.findings[0].severity, Severity::strict);
+  ASSERT_EQ(compiled.program.targets().size(), 1);
+  EXPECT_EQ(compiled.program.targets()[0].needed_bytes, 24 + 16);
 }
 
 TEST(ProgramNodesTest, ARankNeedsTheCodesOfItsPartAndTheScalesOfItsBlocks) {

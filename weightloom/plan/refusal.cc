@@ -35,11 +35,8 @@ constexpr std::string_view kCorrectPlacements =
 constexpr std::string_view kMendParts =
     "complete the sharded folder: the file of each rank as layout.json says";
 
-constexpr std::string_view kMendCodes =
-    "complete the checkpoint, correct what config.json's quantization_config says of it, or leave "
-    "out --dequantize, which keeps codes as they are";
-constexpr std::string_view kKeepValues =
-    "name with --keep-dtype what is to stay as it is, or leave out --quantize";
+constexpr std::string_view kCorrectQuantisation =
+    "correct quantization_config in config.json, or keep the codes without --dequantize";
 
 constexpr std::array kNextSteps = {
     NextStep{"missing_source", kMendCheckpoint},
@@ -59,6 +56,14 @@ constexpr std::array kNextSteps = {
     NextStep{"not_in_record", kLeaveRecord},
     NextStep{"round_trip", kLeaveRecord},
     NextStep{"inside_byte", "leave that tensor out with --exclude, or whole with other rules"},
+    NextStep{"inside_block", "cut at whole blocks with --placements FILE, or give --dequantize"},
+    NextStep{"scale_missing", kMendCheckpoint},
+    NextStep{"scale_alone", kMendCheckpoint},
+    NextStep{"scale_grid", kCorrectQuantisation},
+    NextStep{"unknown_scheme", kCorrectQuantisation},
+    NextStep{"unknown_companion", kCorrectQuantisation},
+    NextStep{"encode_refused", "leave it as it is with --keep-dtype NAME, or choose another form"},
+    NextStep{"encode_nothing", "leave --quantize out; docs/quantisation.md says what it takes"},
     NextStep{"missing_key", kCorrectSpecs},
     NextStep{"key_used_twice", kCorrectSpecs},
     NextStep{"spec_shape_mismatch", kCorrectSpecs},
@@ -72,17 +77,6 @@ constexpr std::array kNextSteps = {
     NextStep{"missing_part", kMendParts},
     NextStep{"unknown_part", kMendParts},
     NextStep{"part_mismatch", kMendParts},
-    NextStep{"scale_missing", kMendCodes},
-    NextStep{"scale_alone", kMendCodes},
-    NextStep{"scale_grid", kMendCodes},
-    NextStep{"unknown_companion", kMendCodes},
-    NextStep{"unknown_scheme",
-             "correct config.json's quantization_config, or leave out --dequantize and --quantize, "
-             "which keeps tensors as they are"},
-    NextStep{"encode_refused", kKeepValues},
-    NextStep{"encode_nothing",
-             "leave out --quantize; or give --dequantize too, if codes are to become others"},
-    NextStep{"inside_block", "cut at whole blocks with --placements FILE, or give --dequantize"},
     NextStep{"nothing_selected", "loosen --include or --exclude; plan --json lists all targets"},
 };
 

@@ -145,11 +145,14 @@ def plan_load(
     *,
     base_model_prefix: str,
     threads: int | None,
+    dequantize: bool = False,
+    config_json: str | None = None,
 ) -> LoadPlan:
     """Plans what the model wants, cast to the dtypes that it wants where the core casts.
 
     What is missing or unexpected is no refusal here, and shapes are not compared: that is told to
-    the model's user in the model's words.
+    the model's user in the model's words. With `dequantize`, codes become values before the mapping
+    sees names, as config.json, or `config_json` in its place, declares.
 
     Raises
     ------
@@ -167,6 +170,8 @@ def plan_load(
         to="runtime",
         expected=expected,
         lenient=True,
+        dequantize=dequantize,
+        config_json=config_json,
         threads=threads or _core.default_threads(),
     )
     refuse_unlisted(plan, source)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
-from . import _engine, _outcome, _refusals, _rules, _values
+from . import _engine, _outcome, _quantised, _refusals, _rules, _values
 from ._placing import Offload, Placer, warm_up
 from ._seam import Request
 from ._wanted import Devices, Wanted, wanted_tensors
@@ -72,22 +73,37 @@ class _Load:
         self._config = config
         self._names = names
         self._check = check
+        self._decoding: dict[str, Any] = {}
         self._limits = _outcome.Limits(
             request.lenient, config.ignore_mismatched_sizes, not request.adapter
         )
 
     def run(self) -> tuple[Any, Any]:
         """All of it."""
-        if self._config.hf_quantizer is not None:
-            return self._run_by_value()
+        quantiser = self._config.hf_quantizer
+        if quantiser is not None:
+            if not _quantised.is_decoded(quantiser):
+                return self._run_by_value()
+            self._decode(quantiser)
         transforms = self._config.weight_mapping or []
         self._rules = _rules.translate(transforms, self._model)
         self._wanted = wanted_tensors(self._model, self._config.dtype_plan or {})
         by_value = _values.ByValue()
+        if self._rules.untranslated and self._decoding:
+            raise _refusals.undecodable(self._source.path, self._rules.untranslated[0].reason)
         if self._rules.untranslated:
             prefix, names = self._model.base_model_prefix, self._source.names()
             by_value = _values.by_value(self._rules, transforms, names, prefix, self._wanted)
         return self._run_by_value() if by_value.everything else self._run(by_value)
+
+    def _decode(self, quantiser: Any) -> None:
+        """From here on the load is that of a model that is not quantised."""
+        mapping = self._config.weight_mapping or []
+        plain = _quantised.without_quantiser(mapping, quantiser, self._model)
+        folder = self._source.checkpoint.folder
+        declared = _quantised.config_of(folder, self._model, quantiser)
+        self._decoding = {"dequantize": True, "config_json": declared}
+        self._config = dataclasses.replace(self._config, weight_mapping=plain, hf_quantizer=None)
 
     def _run(self, by_value: _values.ByValue) -> tuple[Any, Any]:
         """By the core's program; what only Transformers can convert is added after it."""
@@ -111,6 +127,7 @@ class _Load:
             wanted,
             base_model_prefix=self._model.base_model_prefix,
             threads=self._request.workers,
+            **self._decoding,
         )
 
     @torch.no_grad()

@@ -17,6 +17,11 @@ def unsupported(what: str, next_step: str = _ORIGINAL) -> Exception:
     return error_of("unsupported", f"Weightloom does not load {what}", next_step, [])
 
 
+def undecodable(source: str, reason: str) -> Exception:
+    """A quantised checkpoint whose values only Transformers could bring to where they belong."""
+    return unsupported(f"{source}: its codes become values that a rule is to rearrange: {reason}")
+
+
 def supported_files(
     state_dict: dict[str, Any] | None, files: list[str] | None, config: Any
 ) -> list[str]:

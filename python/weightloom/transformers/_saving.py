@@ -19,7 +19,7 @@ from transformers.modeling_utils import unwrap_model
 import weightloom
 from weightloom._load import Size
 
-from . import _engine, _refusals, _rules, _shards
+from . import _engine, _quantised, _refusals, _rules, _shards
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,18 @@ def transforms_to_reverse(model: PreTrainedModel) -> list[Any]:
     whole = unwrap_model(model)
     fired = getattr(whole, "_weight_conversions", None)
     if fired is not None:
-        return list(fired)
+        return _of_values(list(fired), whole)
     registered = get_model_conversion_mapping(whole, add_legacy=False)
     return [t for t in registered if not isinstance(t, core_model_loading.PrefixChange)]
+
+
+def _of_values(fired: list[Any], model: PreTrainedModel) -> list[Any]:
+    """Those that lead back from values: of codes that became values when they were loaded, nothing
+    is made anew, since nothing says which tensors had been codes."""
+    quantiser = _quantised.quantiser_in(fired)
+    if quantiser is None:
+        return fired
+    return _quantised.without_quantiser(fired, quantiser, model)
 
 
 def acting_backwards(transforms: list[Any], names: Iterable[str]) -> list[Any]:
@@ -172,4 +181,7 @@ def reverted_on_meta(
 ) -> dict[str, torch.Tensor]:
     """What Transformers would write, in its order and with its shared storages; no byte moves."""
     probe = copy.copy(model)
+    fired = getattr(probe, "_weight_conversions", None)
+    if fired is not None:
+        probe._weight_conversions = _of_values(fired, unwrap_model(model))
     return core_model_loading.revert_weight_conversion(probe, meta_copies(tensors))
