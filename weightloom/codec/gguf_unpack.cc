@@ -51,7 +51,8 @@ HWY_INLINE void split_nibbles(const std::byte* in, uint8_t* out) {
 /// 128 bytes hold 4 bits of 256 values, kRun bytes at a time.
 template <int kRun>
 HWY_INLINE void four_bits(const std::byte* in, uint8_t* out) {
-  for (int begin = 0; begin < 128; begin += kRun) split_nibbles<kRun>(in + begin, out + 2 * begin);
+  for (int begin = 0; begin < 128; begin += kRun)
+    split_nibbles<kRun>(in + begin, out + int64_t{2} * begin);
 }
 
 /// 64 bytes hold 2 bits of 256 values: of 32 bytes the lowest, then the next.
