@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::UnorderedElementsAre;
 
 /// A plan of a checkpoint of these tensors, drawn.
 struct DrawnPlan {
@@ -26,14 +27,17 @@ struct DrawnPlan {
 };
 
 DrawnPlan drawn(const std::vector<TensorSpec>& specs, const std::string& mesh,
-                const std::string& placements) {
+                const std::string& placements, const std::string& dequantized_by = "") {
   const TemporaryFolder folder;
-  testing::write_folder(folder / "hub", testing::checkpoint_files(specs, 90));
+  testing::Folder files = testing::checkpoint_files(specs, 90);
+  if (!dequantized_by.empty()) files["config.json"] = dequantized_by;
+  testing::write_folder(folder / "hub", files);
   const Syscalls& calls = testing::quick_calls();
   const Checkpoint source = Checkpoint::open(calls, folder / "hub");
   Selection selection;
   selection.meshes = MeshSet::parse(mesh);
   selection.placements = parse_placements(placements, "p.json");
+  selection.dequantize = !dequantized_by.empty();
   DrawnPlan plan{make_plan(calls, source, selection, RunOptions()), {}, ""};
   RankPlans ranks(calls, source, plan.report, RunOptions());
   PlanPainter painter(ranks.whole(), &ranks.spread());
@@ -86,6 +90,29 @@ TEST(PlanPage, EachKeyHasOneBarAndItsStretchesFillIt) {
   EXPECT_THAT(keys[0], HasSubstr("class=\"r0\" x=\"0%\" y=\"0%\" width=\"60%\" height=\"100%\""));
   EXPECT_THAT(keys[0], HasSubstr("class=\"r1\" x=\"60%\" y=\"0%\" width=\"40%\" height=\"100%\""));
   EXPECT_THAT(keys[0], HasSubstr("rank 1: a[3:5, :]"));
+}
+
+TEST(PlanPage, WhatIsDecodedIsDrawnAsItsValuesAndReadsTheFilesOfItsParts) {
+  const DrawnPlan plan =
+      drawn({{"w.weight", DType::F8_E4M3, {8, 10}}, {"w.weight_scale_inv", DType::F32, {2, 1}}},
+            "fsdp=2", kRows, R"({"model_type": "x", "quantization_config": {"quant_method": "fp8",
+                                                           "weight_block_size": [4, 16]}})");
+  ASSERT_EQ(plan.picture.patterns.size(), 1U);
+  const TensorPattern& pattern = plan.picture.patterns[0];
+  ASSERT_EQ(pattern.sources.size(), 2U);
+  EXPECT_EQ(pattern.sources[1].text(), "w.weight_scale_inv");
+  ASSERT_EQ(pattern.keys.size(), 1U);
+  EXPECT_EQ(pattern.keys[0].files.size(), 2U);
+  EXPECT_EQ(pattern.keys[0].computed, "decoded from w.weight, w.weight_scale_inv");
+  EXPECT_THAT(plan.page, HasSubstr("decoded from w.weight, w.weight_scale_inv"));
+  EXPECT_EQ(pattern.bytes_needed, 80 + 8);
+  // Each rank takes four rows of codes and their one scale.
+  std::vector<int64_t> bytes;
+  for (const FilePicture& file : plan.picture.files) {
+    for (const FileRun& run : file.runs) EXPECT_EQ(run.pattern, 0);
+    bytes.insert(bytes.end(), file.rank_bytes.begin(), file.rank_bytes.end());
+  }
+  EXPECT_THAT(bytes, UnorderedElementsAre(40, 40, 4, 4));
 }
 
 TEST(PlanPage, ACutOfTheLastDimIsABandAndPaddingIsHatched) {

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "weightloom/cli/placement_text.h"
 
@@ -44,10 +46,40 @@ void fold(std::vector<FoldedName>& to, std::vector<std::string>& skeletons, std:
   to[at].add(numbered.numbers);
 }
 
-KeyPicture key_of(const ProgramSource& source) {
-  return {
-      source.name, source.dtype, source.shape, source.size_bytes, source.file, source.offset_bytes,
-      {}};
+/// The names of sources, as they are told of one key.
+std::string names_of(const CopyProgram& whole, std::span<const SourceId> sources) {
+  std::vector<std::string_view> names;
+  for (const SourceId source : sources) {
+    names.push_back(whole.sources()[static_cast<size_t>(source)].name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// The sources in files of a key, which is itself one or is computed from them.
+std::vector<SourceId> stored_of_key(const CopyProgram& whole, SourceId key) {
+  const ProgramSource& source = whole.sources()[static_cast<size_t>(key)];
+  if (!source.is_computed()) return {key};
+  ProgramTarget all;  // of the node's inputs, as if one target were made of them
+  for (const ProgramTarget& input : whole.nodes()[static_cast<size_t>(source.node)].inputs) {
+    all.regions.insert(all.regions.end(), input.regions.begin(), input.regions.end());
+  }
+  return stored_sources(whole, all);
+}
+
+KeyPicture key_of(const CopyProgram& whole, SourceId key) {
+  const ProgramSource& source = whole.sources()[static_cast<size_t>(key)];
+  KeyPicture picture{source.name, source.dtype, source.shape, source.size_bytes, {}, "", {}};
+  const std::vector<SourceId> stored = stored_of_key(whole, key);
+  for (const SourceId from : stored) {
+    const int32_t file = whole.sources()[static_cast<size_t>(from)].file;
+    if (std::ranges::count(picture.files, file) == 0) picture.files.push_back(file);
+  }
+  if (source.is_computed()) {
+    const bool encodes = whole.nodes()[static_cast<size_t>(source.node)].encodes;
+    picture.computed =
+        fmt::format("{} from {}", encodes ? "encoded" : "decoded", names_of(whole, stored));
+  }
+  return picture;
 }
 
 /// The sources of a target, each once, in order of first use.
@@ -138,8 +170,7 @@ PlanPainter::PlanPainter(const CopyProgram& whole, const Spread* spread)
                                    0,
                                    0});
       for (const SourceId source : sources_of(target)) {
-        picture_.patterns.back().keys.push_back(
-            key_of(whole.sources()[static_cast<size_t>(source)]));
+        picture_.patterns.back().keys.push_back(key_of(whole, source));
       }
       first_wholes_.push_back(i);
       skeletons.emplace_back();
@@ -158,10 +189,8 @@ PlanPainter::PlanPainter(const CopyProgram& whole, const Spread* spread)
 void PlanPainter::draw_files() {
   std::vector<int32_t> users(whole_.sources().size(), -1);
   for (size_t i = 0; i < whole_.targets().size(); ++i) {
-    for (const Region& region : whole_.targets()[i].regions) {
-      if (!region.is_pad()) {
-        users[static_cast<size_t>(region.source)] = static_cast<int32_t>(patterns_[i]);
-      }
+    for (const SourceId source : stored_sources(whole_, whole_.targets()[i])) {
+      users[static_cast<size_t>(source)] = static_cast<int32_t>(patterns_[i]);
     }
   }
   for (const ProgramFile& file : whole_.files()) {
@@ -169,6 +198,7 @@ void PlanPainter::draw_files() {
   }
   for (size_t i = 0; i < users.size(); ++i) {
     const ProgramSource& source = whole_.sources()[i];
+    if (source.is_computed()) continue;
     picture_.files[static_cast<size_t>(source.file)].runs.push_back(
         {source.offset_bytes, source.offset_bytes + source.size_bytes, users[i]});
   }
@@ -193,15 +223,9 @@ void PlanPainter::add(int64_t rank, const CopyProgram& program, std::span<const 
 
 /// Bytes that the target takes, which are the files' and the rank's added last.
 int64_t PlanPainter::count_needed(const CopyProgram& program, const ProgramTarget& target) {
-  int64_t needed = 0;
-  for (const Region& region : target.regions) {
-    if (region.is_pad()) continue;
-    const ProgramSource& source = program.sources()[static_cast<size_t>(region.source)];
-    const int64_t bytes = volume(region) * program.type_of(target, region).source_bytes();
-    picture_.files[static_cast<size_t>(source.file)].rank_bytes.back() += bytes;
-    needed += bytes;
-  }
-  return needed;
+  const std::vector<int64_t> needed = needed_by_file(program, target);
+  for (size_t i = 0; i < needed.size(); ++i) picture_.files[i].rank_bytes.back() += needed[i];
+  return std::accumulate(needed.begin(), needed.end(), int64_t{0});
 }
 
 void PlanPainter::draw(int64_t rank, const CopyProgram& program, size_t whole,

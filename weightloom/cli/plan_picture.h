@@ -22,14 +22,14 @@ struct KeyStretch {
   std::vector<int64_t> ranks;
 };
 
-/// A tensor of the source, drawn once.
+/// A tensor of the source, or one that is computed from several, drawn once.
 struct KeyPicture {
   std::string name;
   DType dtype = DType::F32;
   Shape shape;
   int64_t size_bytes = 0;
-  int32_t file = 0;          // into PlanPicture::files
-  int64_t offset_bytes = 0;  // in the file
+  std::vector<int32_t> files;  // into PlanPicture::files, each once
+  std::string computed;        // how and from what; "" if it stands in a file
   std::vector<KeyStretch> stretches;
 };
 

@@ -64,18 +64,8 @@ PlanReport make_plan(const Syscalls& calls, const Checkpoint& source, const Sele
 
 std::vector<std::string_view> source_names(const CopyProgram& program,
                                            const ProgramTarget& target) {
-  std::vector<std::pair<SourceId, size_t>> uses;  // with the place of the region
-  uses.reserve(target.regions.size());
-  for (size_t i = 0; i < target.regions.size(); ++i) {
-    if (!target.regions[i].is_pad()) uses.emplace_back(target.regions[i].source, i);
-  }
-  std::ranges::sort(uses);
-  const auto repeats = std::ranges::unique(uses, {}, &std::pair<SourceId, size_t>::first);
-  uses.erase(repeats.begin(), repeats.end());
-  std::ranges::sort(uses, {}, &std::pair<SourceId, size_t>::second);
   std::vector<std::string_view> names;
-  names.reserve(uses.size());
-  for (const auto& [source, place] : uses) {
+  for (const SourceId source : stored_sources(program, target)) {
     names.push_back(program.sources()[static_cast<size_t>(source)].name);
   }
   return names;

@@ -39,7 +39,8 @@ PlanReport make_plan(const Syscalls& calls, const Checkpoint& source, const Sele
 Cost cost_of_conversion(const CopyProgram& program, const RunOptions& run);
 /// As cost_of_conversion, by a counter that knows what programs of the same form cost.
 Cost cost_of_conversion(const CopyProgram& program, CostCounter& costs);
-/// The names of a target's sources, in order of first use.
+/// The names of a target's sources that stand in files, in order of first use: of what is computed
+/// those of all that it is computed from.
 std::vector<std::string_view> source_names(const CopyProgram& program, const ProgramTarget& target);
 
 }  // namespace weightloom::cli

@@ -89,8 +89,11 @@ double share(int64_t part, int64_t whole) {
 std::string files_of(const PlanPicture& picture, const KeyStrip& strip) {
   std::vector<int32_t> files;
   for (const KeyPicture* key : strip.keys) {
-    if (std::ranges::count(files, key->file) == 0) files.push_back(key->file);
+    for (const int32_t file : key->files) {
+      if (std::ranges::count(files, file) == 0) files.push_back(file);
+    }
   }
+  if (files.empty()) return "no file";
   const std::string& first = picture.files[static_cast<size_t>(files.front())].name;
   return files.size() == 1 ? first : fmt::format("{} and {} more", first, files.size() - 1);
 }
@@ -107,6 +110,9 @@ std::string strip_row(const PlanPicture& picture, const KeyStrip& strip, int64_t
   std::string label =
       fmt::format("<span class=\"name\">{}</span> · {} in {}", html(strip.name.text()),
                   html(format_byte_size(strip.bytes)), html(files_of(picture, strip)));
+  if (const std::string& computed = strip.keys.front()->computed; !computed.empty()) {
+    label += fmt::format(" · {}{}", strip.keys.size() > 1 ? "the first " : "", html(computed));
+  }
   if (drawn.size() < strip.keys.size()) {
     label += fmt::format(" · {} of {} drawn", drawn.size(), strip.keys.size());
   }

@@ -20,6 +20,8 @@ constexpr std::string_view kScales = ".SCB";
 constexpr float kInt8Factor = 7.874015718698502e-3F;
 constexpr int64_t kTable4 = 16;
 constexpr int64_t kTable8 = 256;
+/// A state is a few hundred bytes of JSON; what is larger is not read.
+constexpr int64_t kMostStateBytes = 65536;
 
 /// What the JSON beside a tensor says.
 struct QuantState {
@@ -74,6 +76,10 @@ class TableTensor {
 
   bool read_state() {
     if (!search_.expect_dtype(state_leaf_, {DType::U8}, name_)) return false;
+    if (elements(search_.shape(state_leaf_)) > kMostStateBytes) {
+      refuse(fmt::format("is {}, larger than any state", to_string(search_.shape(state_leaf_))));
+      return false;
+    }
     try {
       const auto json = ModelConfig::parse(search_.text_of(state_leaf_), name_);
       return read_json(json);

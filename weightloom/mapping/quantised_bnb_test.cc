@@ -35,6 +35,13 @@ QuantisedCase nested() {
       .add("m.weight.quant_map", F32, {16});
 }
 
+TEST(QuantisedBnb, AStateOfNoSaneSizeIsNotRead) {
+  const auto found = nested().add("m.weight.quant_state.bitsandbytes__nf4", U8, {65537}, "").find();
+  ASSERT_FALSE(found.findings.empty());
+  EXPECT_EQ(found.findings[0].code, "unknown_scheme");
+  EXPECT_THAT(found.findings[0].message, HasSubstr("[65537], larger than any state"));
+}
+
 TEST(QuantisedBnb, NestedScalesAreMadeFirst) {
   QuantisedCase c = nested();
   const auto found = add_state(c, kState).find();

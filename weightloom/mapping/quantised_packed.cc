@@ -156,9 +156,10 @@ class PackedTensor {
   /// Columns that are grouped in another order than theirs are not known.
   bool is_in_order(size_t leaf) {
     const int64_t size = args_.strategy == QuantStrategy::group ? args_.group_size : values_.back();
-    const auto groups = search_.expect_dtype(leaf, {DType::I32, DType::I64}, name_)
-                            ? search_.integers_of(leaf)
-                            : std::vector<int64_t>{};
+    const auto one_a_column = fmt::format("one for each column of {}", shown());
+    if (!search_.expect_dtype(leaf, {DType::I32, DType::I64}, name_)) return false;
+    if (!search_.expect_shape(leaf, {{values_.back()}}, one_a_column)) return false;
+    const auto groups = search_.integers_of(leaf);
     bool in_order = static_cast<int64_t>(groups.size()) == values_.back();
     for (size_t i = 0; in_order && i < groups.size(); ++i) {
       in_order = groups[i] == static_cast<int64_t>(i) / size;

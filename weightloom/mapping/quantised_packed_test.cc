@@ -138,6 +138,9 @@ TEST(QuantisedPacked, ColumnsInAnotherOrderAreRefusedAndInTheirOwnTaken) {
   ASSERT_THAT(found.findings, SizeIs(1));
   EXPECT_EQ(found.findings[0].code, "unknown_scheme");
   EXPECT_THAT(found.findings[0].message, HasSubstr("(g_idx)"));
+  // Of another length it is not even read.
+  EXPECT_THAT(packed(kInt4, {3, 64}, {3, 8}, {3, 2}).add("m.weight_g_idx", I32, {65}).codes(),
+              ElementsAre("scale_grid"));
 }
 
 TEST(QuantisedPacked, OtherWidthsAndOddZeroPointsAreRefused) {

@@ -68,8 +68,8 @@ Conversion Planner::plan() && {
   if (!selection_.load_specs.empty()) targets = apply_specs(targets);
   cast_targets(targets);
   if (selection_.load_specs.empty()) tie(targets);
-  targets = fit(std::move(targets));
   encode_targets_of(targets);
+  targets = fit(std::move(targets));
   compile_targets(std::move(targets));
   rename_modules();
   record();

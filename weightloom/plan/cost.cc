@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <functional>
 #include <queue>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "weightloom/plan/node_boxes_internal.h"
 #include "weightloom/plan/tile_shift_internal.h"
 
 namespace weightloom {
@@ -22,20 +24,41 @@ int64_t bytes_from_sources(const CopyProgram& program, const ProgramTarget& targ
   return bytes;
 }
 
-/// Marks the files that a target's sources stand in.
-void mark_files(const CopyProgram& program, const ProgramTarget& target,
-                std::vector<bool>& opened) {
-  for (const Region& region : target.regions) {
-    if (region.is_pad()) continue;
-    const ProgramSource& source = program.source_of(region);
-    if (!source.is_computed()) {
-      opened[static_cast<size_t>(source.file)] = true;
-      continue;
+/// Walks from a target to the files: through each node once.
+class StoredSources {
+ public:
+  explicit StoredSources(const CopyProgram& program) : program_(program) {}
+
+  void add(const ProgramTarget& target) {
+    for (const Region& region : target.regions) {
+      if (region.is_pad()) continue;
+      const ProgramSource& source = program_.source_of(region);
+      if (!source.is_computed()) {
+        uses_.emplace_back(region.source, uses_.size());
+      } else if (nodes_.insert(source.node).second) {
+        const ProgramNode& node = program_.nodes()[static_cast<size_t>(source.node)];
+        for (const ProgramTarget& input : node.inputs) add(input);
+      }
     }
-    const ProgramNode& node = program.nodes()[static_cast<size_t>(source.node)];
-    for (const ProgramTarget& input : node.inputs) mark_files(program, input, opened);
   }
-}
+
+  /// Each once, by its first use.
+  std::vector<SourceId> take() && {
+    std::ranges::sort(uses_);
+    const auto repeats = std::ranges::unique(uses_, {}, &std::pair<SourceId, size_t>::first);
+    uses_.erase(repeats.begin(), repeats.end());
+    std::ranges::sort(uses_, {}, &std::pair<SourceId, size_t>::second);
+    std::vector<SourceId> sources;
+    sources.reserve(uses_.size());
+    for (const auto& [source, place] : uses_) sources.push_back(source);
+    return sources;
+  }
+
+ private:
+  const CopyProgram& program_;
+  std::vector<std::pair<SourceId, size_t>> uses_;  // with their order
+  std::set<int32_t> nodes_;                        // walked through
+};
 
 /// What a program costs whatever its tiles are.
 Cost cost_without_tiles(const CopyProgram& program) {
@@ -45,7 +68,9 @@ Cost cost_without_tiles(const CopyProgram& program) {
   for (const ProgramTarget& target : program.targets()) {
     cost.target_bytes_read.push_back(bytes_from_sources(program, target));
     cost.bytes_needed += cost.target_bytes_read.back();
-    mark_files(program, target, opened);
+    for (const SourceId source : stored_sources(program, target)) {
+      opened[static_cast<size_t>(program.sources()[static_cast<size_t>(source)].file)] = true;
+    }
   }
   cost.bytes_read = cost.bytes_needed;
   cost.bytes_written = program.target_bytes();
@@ -167,6 +192,21 @@ double Cost::amplification() const noexcept {
                            : static_cast<double>(bytes_read) / static_cast<double>(bytes_needed);
 }
 
+std::vector<SourceId> stored_sources(const CopyProgram& program, const ProgramTarget& target) {
+  StoredSources sources(program);
+  sources.add(target);
+  return std::move(sources).take();
+}
+
+std::vector<int64_t> needed_by_file(const CopyProgram& program, const ProgramTarget& target) {
+  std::vector<int64_t> bytes(program.files().size());
+  for (const StoredBytes& needed : needed_of_sources(program, target)) {
+    const ProgramSource& source = program.sources()[static_cast<size_t>(needed.source)];
+    bytes[static_cast<size_t>(source.file)] += needed.bytes;
+  }
+  return bytes;
+}
+
 Cost cost_of(const CopyProgram& program, std::span<const Tile> tiles, const ScheduleLimits& limits,
              int threads) {
   TileMeter meter(program, limits, threads);
@@ -181,9 +221,6 @@ Cost cost_of(const CopyProgram& program, std::span<const Placement> placements,
 }
 
 Cost CostCounter::cost_of(const CopyProgram& program, std::span<const Placement> placements) {
-  if (!program.nodes().empty()) {  // where blocks begin is not in the form
-    return weightloom::cost_of(program, placements, limits_, threads_);
-  }
   const ProgramForm form = form_of(program, placements);
   auto known = known_.find(form);
   if (known == known_.end()) {

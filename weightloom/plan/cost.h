@@ -37,6 +37,14 @@ Cost cost_of(const CopyProgram& program, std::span<const Tile> tiles, const Sche
 Cost cost_of(const CopyProgram& program, std::span<const Placement> placements,
              const ScheduleLimits& limits, int threads);
 
+/// The sources in files that a target takes from, each once, in order of first use; of what is
+/// computed, those that it is computed from.
+std::vector<SourceId> stored_sources(const CopyProgram& program, const ProgramTarget& target);
+
+/// What a target needs of each of the program's files, in bytes. What several of its regions are
+/// computed from counts for each.
+std::vector<int64_t> needed_by_file(const CopyProgram& program, const ProgramTarget& target);
+
 /// What the tiles of a program cost beyond what any cut into tiles would.
 struct TileCost {
   int64_t tiles = 0;                 ///< how many

@@ -47,33 +47,40 @@ CodecOperand operand_of(const ProgramNode& node, size_t place) {
   return operands_of(node.codec)[place];
 }
 
-int64_t needed_by_input(const CopyProgram& program, const ProgramTarget& input, const Box& box);
+/// Finds what regions need of sources in files, through nodes.
+template <typename Visit>
+class NeedWalk {
+ public:
+  /// `visit(source, bytes)` is called for each region that reads a file.
+  NeedWalk(const CopyProgram& program, Visit visit) : program_(program), visit_(std::move(visit)) {}
 
-int64_t needed_by_region(const CopyProgram& program, const ProgramTarget& target,
-                         const Region& region) {
-  if (region.is_pad()) return 0;
-  const RegionType type = program.type_of(target, region);
-  const ProgramSource& source = program.source_of(region);
-  if (!source.is_computed()) return volume(region) * type.source_bytes();
-  const ProgramNode& node = program.nodes()[static_cast<size_t>(source.node)];
-  int64_t bytes = 0;
-  for (const BoxedRegion& part :
-       source_boxes(in_elements(region, type, source.dtype), source.shape)) {
-    const Box values = values_box(node, source.result, part.box);
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      bytes += needed_by_input(program, node.inputs[i], input_box(node, i, values));
+  void walk(const ProgramTarget& target, const Region& region) {
+    if (region.is_pad()) return;
+    const RegionType type = program_.type_of(target, region);
+    const ProgramSource& source = program_.source_of(region);
+    if (!source.is_computed()) {
+      return visit_(region.source, volume(region) * type.source_bytes());
+    }
+    const ProgramNode& node = program_.nodes()[static_cast<size_t>(source.node)];
+    for (const BoxedRegion& part :
+         source_boxes(in_elements(region, type, source.dtype), source.shape)) {
+      walk(node, values_box(node, source.result, part.box));
     }
   }
-  return bytes;
-}
 
-int64_t needed_by_input(const CopyProgram& program, const ProgramTarget& input, const Box& box) {
-  int64_t bytes = 0;
-  for (const Region& region : regions_of_box(input, box)) {
-    bytes += needed_by_region(program, input, region);
+ private:
+  void walk(const ProgramNode& node, const Box& values) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ProgramTarget& input = node.inputs[i];
+      for (const Region& region : regions_of_box(input, input_box(node, i, values))) {
+        walk(input, region);
+      }
+    }
   }
-  return bytes;
-}
+
+  const CopyProgram& program_;
+  Visit visit_;
+};
 
 }  // namespace
 
@@ -146,10 +153,20 @@ Region in_elements(const Region& region, const RegionType& type, DType dtype) {
   return normalized(std::move(points));
 }
 
+std::vector<StoredBytes> needed_of_sources(const CopyProgram& program,
+                                           const ProgramTarget& target) {
+  std::vector<StoredBytes> needed;
+  NeedWalk walk(program,
+                [&](SourceId source, int64_t bytes) { needed.push_back({source, bytes}); });
+  for (const Region& region : target.regions) walk.walk(target, region);
+  return needed;
+}
+
 int64_t needed_bytes(const CopyProgram& program, const ProgramTarget& target) {
-  int64_t bytes = 0;
-  for (const Region& region : target.regions) bytes += needed_by_region(program, target, region);
-  return bytes;
+  int64_t needed = 0;
+  NeedWalk walk(program, [&](SourceId, int64_t bytes) { needed += bytes; });
+  for (const Region& region : target.regions) walk.walk(target, region);
+  return needed;
 }
 
 int64_t rows_of_block(const CopyProgram& program, const Region& region) {

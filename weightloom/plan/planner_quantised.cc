@@ -136,8 +136,10 @@ SourceId Planner::add_computed(ProgramSource source) {
   return static_cast<SourceId>(whole_.tensors.size() + computed_.size() - 1);
 }
 
+/// What has no elements takes from nothing: it is known by its name.
 bool Planner::is_decoded(const NamedLayout& target) const {
   if (computed_.empty()) return false;
+  if (target.layout.regions().empty()) return std::ranges::count(decoded_, target.name) > 0;
   const auto first = static_cast<SourceId>(whole_.tensors.size());
   return std::ranges::any_of(target.layout.regions(),
                              [first](const Region& region) { return region.source >= first; });

@@ -24,26 +24,44 @@ struct ClusterPlace {
   int64_t distance_bytes = 0;
 };
 
-template <typename Visit>
-void for_each_sourced(const CopyProgram& program, Visit visit) {
-  for (const ProgramTarget& target : program.targets()) {
+/// The hulls of all regions that read files: of targets, and behind a region that is the first to
+/// take of a node those of what the node takes, whole.
+class HullWalk {
+ public:
+  explicit HullWalk(const CopyProgram& program)
+      : program_(program), is_known_(program.nodes().size()) {
+    hulls_.reserve(static_cast<size_t>(program.region_count()));
+    for (const ProgramTarget& target : program.targets()) add(target);
+  }
+
+  std::vector<Hull> hulls() && { return std::move(hulls_); }
+
+ private:
+  void add(const ProgramTarget& target) {
     for (const Region& region : target.regions) {
-      if (!region.is_pad()) visit(target, region);
+      if (!region.is_pad()) add(target, region);
     }
   }
-}
 
-std::vector<Hull> hulls_of(const CopyProgram& program) {
-  std::vector<Hull> hulls;
-  hulls.reserve(static_cast<size_t>(program.region_count()));
-  for_each_sourced(program, [&](const ProgramTarget& target, const Region& region) {
-    const ProgramSource& source = program.sources()[static_cast<size_t>(region.source)];
+  void add(const ProgramTarget& target, const Region& region) {
+    const ProgramSource& source = program_.source_of(region);
+    if (source.is_computed()) return add_node(static_cast<size_t>(source.node));
     const int64_t begin = source.offset_bytes + region.source_offset;
-    const int64_t point_bytes = program.type_of(target, region).source_bytes();
-    hulls.push_back({source.file, begin, begin + source_span(region) + point_bytes, hulls.size()});
-  });
-  return hulls;
-}
+    const int64_t point_bytes = program_.type_of(target, region).source_bytes();
+    const int64_t end = begin + source_span(region) + point_bytes;
+    hulls_.push_back({source.file, begin, end, hulls_.size()});
+  }
+
+  void add_node(size_t node) {
+    if (is_known_[node]) return;
+    is_known_[node] = true;
+    for (const ProgramTarget& input : program_.nodes()[node].inputs) add(input);
+  }
+
+  const CopyProgram& program_;
+  std::vector<bool> is_known_;  // of each node
+  std::vector<Hull> hulls_;
+};
 
 /// Of each region that has a source, in order; clusters are numbered as they stand in the files.
 std::vector<ClusterPlace> clusters_of(std::vector<Hull> hulls) {
@@ -66,9 +84,14 @@ std::vector<ClusterPlace> clusters_of(std::vector<Hull> hulls) {
 class Numbering {
  public:
   int64_t of(size_t place) {
-    if (place >= numbers_.size()) numbers_.resize(place + 1, -1);
-    if (numbers_[place] < 0) numbers_[place] = next_++;
+    if (!has(place)) numbers_[place] = next_++;
     return numbers_[place];
+  }
+
+  /// True if it has come before.
+  bool has(size_t place) {
+    if (place >= numbers_.size()) numbers_.resize(place + 1, -1);
+    return numbers_[place] >= 0;
   }
 
  private:
@@ -80,7 +103,7 @@ class Numbering {
 class FormWriter {
  public:
   explicit FormWriter(const CopyProgram& program)
-      : program_(program), places_(clusters_of(hulls_of(program))) {
+      : program_(program), places_(clusters_of(HullWalk(program).hulls())) {
     numbers_.reserve(8 * program.targets().size() +
                      12 * static_cast<size_t>(program.region_count()));
   }
@@ -106,9 +129,35 @@ class FormWriter {
       put({axis.extent, axis.target_stride, axis.source_stride});
     }
     if (region.is_pad()) return put({-1});
+    if (program_.source_of(region).is_computed()) return add_computed(target, region);
     const ClusterPlace& place = places_[next_++];
     put({clusters_.of(place.cluster), place.distance_bytes,
          static_cast<int64_t>(program_.type_of(target, region).from)});
+  }
+
+  /// Where in the values a region takes them from decides which blocks are computed.
+  void add_computed(const ProgramTarget& target, const Region& region) {
+    const ProgramSource& source = program_.source_of(region);
+    const auto node = static_cast<size_t>(source.node);
+    const bool is_known = nodes_.has(node);
+    put({-2, nodes_.of(node), source.result, region.source_offset,
+         static_cast<int64_t>(program_.type_of(target, region).from)});
+    if (!is_known) add(program_.nodes()[node]);
+  }
+
+  void add(const ProgramNode& node) {
+    add(node.codec);
+    put({node.encodes ? 1 : 0, std::ssize(node.shape), std::ssize(node.inputs)});
+    for (const int64_t size : node.shape) put({size});
+    for (const ProgramTarget& input : node.inputs) add(input, Placement{});
+  }
+
+  /// What decides which boxes belong together; not the numbers that values are made with.
+  void add(const BlockCodec& codec) {
+    put({static_cast<int64_t>(codec.format), static_cast<int64_t>(codec.code_dtype),
+         static_cast<int64_t>(codec.scale_dtype), codec.block_rows, codec.block_cols, codec.bits});
+    put({static_cast<int64_t>(codec.global_scale), codec.zero_points ? 1 : 0,
+         codec.group_index ? 1 : 0, codec.groups});
   }
 
   int64_t number_of_family(int32_t family) {
@@ -124,6 +173,7 @@ class FormWriter {
   size_t next_ = 0;  // into places_
   Numbering clusters_;
   Numbering families_;
+  Numbering nodes_;
   std::vector<int64_t> numbers_;
 };
 

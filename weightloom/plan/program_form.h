@@ -26,7 +26,8 @@ struct ProgramForm {
 
 /// The form of a program whose targets lie at `placements`. Names, files and pads' values are not
 /// in it. Regions whose hulls touch in a file are one cluster, and a region's source is its
-/// cluster, numbered as the regions come, and its distance from the cluster's begin.
+/// cluster, numbered as the regions come, and its distance from the cluster's begin. Of a computed
+/// source it is the place in its values, and once for each node all that the node takes.
 /// Law: programs of one form have equal tiles, and each tile's counts are equal; the parts that
 ///      equal placements cut out of targets of one form are of one form too.
 ProgramForm form_of(const CopyProgram& program, std::span<const Placement> placements);

@@ -25,28 +25,41 @@ void expect_equal(const Cost& a, const Cost& b) {
   EXPECT_EQ(a.target_bytes_read, b.target_bytes_read);
 }
 
-void expect_direct_cost(CostCounter& costs, const CopyProgram& program) {
+void expect_direct_cost(CostCounter& costs, const CopyProgram& program,
+                        const ScheduleLimits& limits) {
   const std::vector<Placement> placements = one_after_another(program);
-  expect_equal(costs.cost_of(program, placements), cost_of(program, placements, kTiny, 2));
+  expect_equal(costs.cost_of(program, placements), cost_of(program, placements, limits, 2));
 }
 
-TEST(ProgramFormTest, WhatIsCountedOncePerFormIsWhatIsCountedDirectly) {
-  CostCounter costs(kTiny, 2);
+using MakeProgram = RandomProgram (*)(uint64_t, int64_t, const std::string&);
+
+/// The whole and what each rank makes of random programs; room is what their blocks take.
+void expect_costs_by_form(MakeProgram make, const ScheduleLimits& limits) {
+  CostCounter costs(limits, 2);
   size_t programs = 0;
   for (uint64_t seed = test_seed(); seed < test_seed() + 200; ++seed) {
     SCOPED_TRACE(::testing::Message() << "WEIGHTLOOM_SEED=" << seed);
-    const RandomProgram random = random_program(seed, 9, "nowhere");
+    const RandomProgram random = make(seed, 9, "nowhere");
     const Spread spread = random_spread(seed, random.program);
     std::vector<int64_t> all(static_cast<size_t>(spread.meshes.size()));
     std::iota(all.begin(), all.end(), int64_t{0});
     for (const int64_t& rank : all) {
-      expect_direct_cost(costs, program_of_ranks(random.program, spread, {&rank, 1}).program);
+      expect_direct_cost(costs, program_of_ranks(random.program, spread, {&rank, 1}).program,
+                         limits);
     }
-    expect_direct_cost(costs, program_of_ranks(random.program, spread, all).program);
+    expect_direct_cost(costs, program_of_ranks(random.program, spread, all).program, limits);
     programs += all.size() + 1;
     if (HasFailure()) break;
   }
   EXPECT_LT(costs.forms(), programs * 9 / 10);
+}
+
+TEST(ProgramFormTest, WhatIsCountedOncePerFormIsWhatIsCountedDirectly) {
+  expect_costs_by_form(random_program, kTiny);
+}
+
+TEST(ProgramFormTest, SoItIsWhereNodesCompute) {
+  expect_costs_by_form(random_program_with_nodes, {.tile_bytes = 256, .worker_bytes = 16384});
 }
 
 /// The files in reverse order, and of each file everything behind a gap further on.
@@ -114,6 +127,31 @@ TEST(ProgramFormTest, WhetherSourcesTouchIsInTheForm) {
   EXPECT_NE(form_of_two(8, 12), form_of_two(8, 13));
   EXPECT_EQ(form_of_two(8, 13), form_of_two(900, 8));
   EXPECT_NE(form_of_two(8, 12), form_of_two(12, 8));  // which of them comes first
+}
+
+/// Codes [4, 4] with scales in blocks of 2 rows, or one for all: rows [begin, begin + 1) decoded.
+ProgramForm form_of_decoded(int64_t begin, int64_t block_rows) {
+  const int64_t blocks = block_rows == kEntireDim ? 1 : 4 / block_rows;
+  const auto input = [](SourceId source, DType dtype, Shape shape, int64_t bytes) {
+    return ProgramTarget{"i", dtype, std::move(shape), bytes, {{source, 0, 0, 0, {{bytes, 1, 1}}}}};
+  };
+  ProgramNode node{{.block_rows = block_rows, .block_cols = kEntireDim}, false, {4, 4}, {}};
+  node.inputs = {input(0, DType::F8_E4M3, {4, 4}, 16),
+                 input(1, DType::F32, {blocks, 1}, 4 * blocks)};
+  const CopyProgram program({{"f", "f", {}}},
+                            {{"w", DType::F8_E4M3, {4, 4}, 0, 0, 16},
+                             {"s", DType::F32, {blocks, 1}, 0, 16, 4 * blocks},
+                             {"w", DType::F32, {4, 4}, -1, 0, 64, 0}},
+                            {{"w", DType::F32, {1, 4}, 16, {{2, 16 * begin, 0, 0, {{16, 1, 1}}}}}},
+                            {node});
+  return form_of(program, one_after_another(program));
+}
+
+TEST(ProgramFormTest, WhereBlocksBeginAndHowLargeTheyAreIsInTheForm) {
+  EXPECT_EQ(form_of_decoded(1, 2), form_of_decoded(1, 2));
+  EXPECT_NE(form_of_decoded(1, 2), form_of_decoded(2, 2));
+  EXPECT_NE(form_of_decoded(1, 2), form_of_decoded(1, 1));
+  EXPECT_NE(form_of_decoded(1, 2), form_of_decoded(1, kEntireDim));
 }
 
 TEST(ProgramFormTest, PlacesAreInTheForm) {

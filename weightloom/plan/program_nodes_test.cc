@@ -99,6 +99,26 @@ TEST(ProgramNodesTest, ARankNeedsTheCodesOfItsPartAndTheScalesOfItsBlocks) {
   EXPECT_EQ(both.targets()[1].needed_bytes, 12 + 4 * 4);
 }
 
+TEST(ProgramNodesTest, WhatIsTooLargeAtOnceIsDividedBetweenRows) {
+  std::vector<ProgramSource> sources = {{"w", DType::F8_E4M3, {9, 64}, 0, 100, 576},
+                                        {"s", DType::F32, {1, 1}, 0, 676, 4},
+                                        {"w", DType::F32, {9, 64}, -1, 0, 2304, 0}};
+  std::vector<NodeLayouts> nodes(1);
+  nodes[0] = {fp8(kEntireDim, kEntireDim), false, {9, 64}, {}};
+  nodes[0].inputs.push_back({"w", DType::F8_E4M3, identity(0, {9, 64})});
+  nodes[0].inputs.push_back({"s", DType::F32, identity(1, {1, 1})});
+  const auto any = [](const std::string&) { return true; };
+  const CopyProgram program =
+      compile({{"f", "f", {}}}, std::move(sources), {{"w", DType::BF16, identity(2, {9, 64})}}, any,
+              std::nullopt, std::move(nodes))
+          .program;
+  // Half of the columns would be fewer values than 5 of 9 rows, but would read all rows twice.
+  const Tile all{{{0, 0, 1152, 0}}, 1152, {{0, 0, 1152, 0}}, false};
+  const TileReads reads =
+      read_tile(program, all, {.tile_bytes = 1152, .worker_bytes = 1152 + 1400});
+  EXPECT_EQ(reads.bytes_read, 576 + 2 * 4);
+}
+
 /// Values [rows, 4] in BF16, and codes and scales of them in blocks of 2 × 4.
 CopyProgram encoded(int64_t rows) {
   const int64_t blocks = (rows + 1) / 2;

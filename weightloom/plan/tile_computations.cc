@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -75,18 +77,17 @@ std::optional<int64_t> rows_in_place(const Region& region, const Box& box, int64
   if (lead != 1 || volume(region) != volume(box)) return std::nullopt;
   const int64_t cols = box.back().size();
   const int64_t rows = box[box.size() - 2].size();
-  const Region walk = region;
-  if (walk.axes.empty()) return width;
-  if (walk.axes.size() == 1) {
-    const Axis& axis = walk.axes[0];
+  if (region.axes.empty()) return width;
+  if (region.axes.size() == 1) {
+    const Axis& axis = region.axes[0];
     if (axis.target_stride == width && axis.source_stride == 1) return cols * width;
     const bool is_column = cols == 1 && axis.extent == rows;
     return is_column ? std::optional(axis.target_stride) : std::nullopt;
   }
-  const bool is_plane = walk.axes.size() == 2 && walk.axes[0].extent == rows &&
-                        walk.axes[0].source_stride == cols && walk.axes[1].extent == cols &&
-                        walk.axes[1].source_stride == 1 && walk.axes[1].target_stride == width;
-  return is_plane ? std::optional(walk.axes[0].target_stride) : std::nullopt;
+  const bool is_plane = region.axes.size() == 2 && region.axes[0].extent == rows &&
+                        region.axes[0].source_stride == cols && region.axes[1].extent == cols &&
+                        region.axes[1].source_stride == 1 && region.axes[1].target_stride == width;
+  return is_plane ? std::optional(region.axes[0].target_stride) : std::nullopt;
 }
 
 }  // namespace
@@ -120,34 +121,48 @@ void Computations::add(Part part) {
   for (Part& half : halves(part)) add(std::move(half));
 }
 
-/// Divided along the axis that leaves the smaller boxes.
-std::vector<Computations::Part> Computations::halves(const Part& part) const {
+/// Both halves of a part along an axis of its region.
+std::vector<Computations::Part> Computations::halves_along(const Part& part, size_t axis) const {
   const ProgramNode& node = node_of(part);
   const Shape shape = result_shape(node, part.result);
-  std::vector<Part> best;
-  int64_t best_size = volume(part.values);
-  for (size_t axis = 0; axis < part.taken.region.axes.size(); ++axis) {
-    const int64_t extent = part.taken.region.axes[axis].extent;
-    std::vector<Part> parts;
-    int64_t size = 0;
-    for (const auto& [first, count] :
-         {std::pair(int64_t{0}, extent / 2), std::pair(extent / 2, extent - extent / 2)}) {
-      Region steps = steps_of(part.taken.region, axis, first, count);
-      for (BoxedRegion& taken : source_boxes(steps, shape)) {
-        Box values = values_box(node, part.result, taken.box);
-        size = std::max(size, volume(values));
-        parts.push_back(
-            {part.node, part.result, part.dtype, std::move(values), std::move(taken), part.owner});
-      }
+  const int64_t extent = part.taken.region.axes[axis].extent;
+  std::vector<Part> parts;
+  for (const auto& [first, count] :
+       {std::pair(int64_t{0}, extent / 2), std::pair(extent / 2, extent - extent / 2)}) {
+    Region steps = steps_of(part.taken.region, axis, first, count);
+    for (BoxedRegion& taken : source_boxes(steps, shape)) {
+      Box values = values_box(node, part.result, taken.box);
+      parts.push_back(
+          {part.node, part.result, part.dtype, std::move(values), std::move(taken), part.owner});
     }
-    if (size < best_size) std::tie(best_size, best) = std::pair(size, std::move(parts));
+  }
+  return parts;
+}
+
+/// Divided along the outermost axis of the source, so that what is read stays in long runs; along
+/// another one only where that leaves boxes that are smaller by a fourth.
+std::vector<Computations::Part> Computations::halves(const Part& part) const {
+  const auto& axes = part.taken.region.axes;
+  std::vector<size_t> order(axes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {},
+                    [&](size_t axis) { return std::pair(-axes[axis].source_stride, axis); });
+  std::vector<Part> best;
+  int64_t most = volume(part.values) - 1;
+  for (const size_t axis : order) {
+    std::vector<Part> parts = halves_along(part, axis);
+    int64_t size = 0;
+    for (const Part& half : parts) size = std::max(size, volume(half.values));
+    if (size > most) continue;
+    best = std::move(parts);
+    most = size - size / kSparest - 1;
   }
   if (best.empty()) {
     throw Error(ErrorCode::plan,
                 fmt::format("'{}': one block of it takes {} to compute, and the memory budget "
                             "leaves {} for it",
                             program_.targets()[static_cast<size_t>(part.owner)].name,
-                            format_byte_size(memory_of(node, part.values, part.dtype)),
+                            format_byte_size(memory_of(node_of(part), part.values, part.dtype)),
                             format_byte_size(staging_bytes_)),
                 "raise --memory-budget or lower --threads");
   }

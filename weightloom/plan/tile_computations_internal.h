@@ -54,6 +54,7 @@ class Computations {
   const ProgramNode& node_of(const Part& part) const;
   bool fits(const Part& part, const Box& values) const;
   void add(Part part);
+  std::vector<Part> halves_along(const Part& part, size_t axis) const;
   std::vector<Part> halves(const Part& part) const;
   std::vector<Cluster> clusters() const;
   bool joins(const Cluster& cluster, const Part& part) const;
