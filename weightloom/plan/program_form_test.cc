@@ -49,7 +49,7 @@ void expect_costs_by_form(MakeProgram make, const ScheduleLimits& limits) {
     }
     expect_direct_cost(costs, program_of_ranks(random.program, spread, all).program, limits);
     programs += all.size() + 1;
-    if (HasFailure()) break;
+    if (::testing::Test::HasFailure()) break;
   }
   EXPECT_LT(costs.forms(), programs * 9 / 10);
 }
