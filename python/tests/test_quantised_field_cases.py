@@ -247,3 +247,25 @@ def test_padding_for_whole_blocks_a_rank_is_zeros(
         part = padded[128 * rank : 128 * rank + 128]
         assert tensor.shape == part.shape
         assert tensor.data == part.tobytes()
+
+
+def test_packed_codes_are_not_cut_into_parts_that_no_rank_can_decode(
+    weightloom: Command, tmp_path: Path
+) -> None:
+    """GPTQ: 16 rows of 8 codes a word, in two groups; whole on every rank they may stay."""
+    module = "model.layers.0.mlp.up_proj."
+    tensors = {
+        module + "qweight": Tensor("I32", (16, 8), bytes(16 * 8 * 4)),
+        module + "qzeros": Tensor("I32", (2, 1), bytes(8)),
+        module + "scales": Tensor("F16", (2, 8), bytes(32)),
+    }
+    source = tmp_path / "in"
+    write_file(source / "model.safetensors", tensors)
+    spread = ("--mapping", "none", "--mesh", "fsdp=2")
+    made = weightloom("convert", source, tmp_path / "out", *spread)
+    assert made.code == 3
+    assert module + "qweight" in made.said
+    assert "--dequantize" in made.said
+    whole = tmp_path / "whole.json"
+    whole.write_text('[{"pattern": "*", "placements": []}]')
+    weightloom("convert", source, tmp_path / "out", *spread, "--placements", whole).done()

@@ -104,6 +104,7 @@ class Planner {
 
   // planner_scales.cc: scales that stay beside their codes
   void spread_scales(Spread& spread);
+  void refuse_cut_of_packed(const Spread& spread);
   void spread_scales_of(const ProgramTarget& codes, const Sharding& sharding,
                         const ProgramTarget& scales, const MeshSet& meshes, Sharding& made);
   std::optional<BlockShape> block_of_scales(const ProgramTarget& codes,

@@ -1,4 +1,5 @@
 // How scales are spread over ranks: with the codes that they stand beside.
+#include <algorithm>
 #include <iterator>
 #include <string_view>
 #include <unordered_map>
@@ -19,10 +20,45 @@ bool holds_codes(DType dtype) {
   return dtype == DType::F8_E4M3 || dtype == DType::F8_E5M2 || dtype == DType::I8;
 }
 
+/// How tensors are called that hold several codes an element, or say how.
+constexpr std::string_view kPackedSuffixes[] = {
+    ".qweight",    ".qzeros",       ".g_idx",  ".SCB",           "_packed",
+    "_zero_point", ".weight_shape", ".absmax", ".nested_absmax",
+};
+
+bool is_packed(std::string_view name) {
+  return std::ranges::any_of(kPackedSuffixes,
+                             [name](std::string_view suffix) { return name.ends_with(suffix); });
+}
+
+/// The first axis that cuts a tensor into parts that differ; "" if ranks hold it whole.
+std::string cutting_axis(const Sharding& sharding) {
+  for (const ShardingStep& step : sharding.steps) {
+    if (const auto* cut = std::get_if<CutStep>(&step)) return cut->axis;
+  }
+  return "";
+}
+
 }  // namespace
+
+/// Of packed codes a part does not stand alone: its zero points, groups and shape are cut
+/// otherwise.
+void Planner::refuse_cut_of_packed(const Spread& spread) {
+  const auto targets = result_.program.targets();
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (!is_packed(targets[i].name)) continue;
+    const std::string axis = cutting_axis(spread.shardings[i]);
+    if (axis.empty()) continue;
+    add_error("packed_cut", targets[i].name,
+              fmt::format("'{}' {} belongs to packed codes, and {} would cut it: a rank could not "
+                          "decode its part",
+                          targets[i].name, to_string(targets[i].shape), axis));
+  }
+}
 
 /// Scales go where the blocks of their tensor go.
 void Planner::spread_scales(Spread& spread) {
+  refuse_cut_of_packed(spread);
   const auto targets = result_.program.targets();
   std::unordered_map<std::string_view, size_t> codes;
   for (size_t i = 0; i < targets.size(); ++i) {

@@ -57,6 +57,8 @@ constexpr std::array kNextSteps = {
     NextStep{"round_trip", kLeaveRecord},
     NextStep{"inside_byte", "leave that tensor out with --exclude, or whole with other rules"},
     NextStep{"inside_block", "cut at whole blocks with --placements FILE, or give --dequantize"},
+    NextStep{"packed_cut",
+             "leave packed tensors whole with --placements FILE, or give --dequantize"},
     NextStep{"scale_missing", kMendCheckpoint},
     NextStep{"scale_alone", kMendCheckpoint},
     NextStep{"scale_grid", kCorrectQuantisation},
