@@ -94,7 +94,7 @@ TEST(PlanPage, EachKeyHasOneBarAndItsStretchesFillIt) {
 
 TEST(PlanPage, WhatIsDecodedIsDrawnAsItsValuesAndReadsTheFilesOfItsParts) {
   const DrawnPlan plan =
-      drawn({{"w.weight", DType::F8_E4M3, {8, 10}}, {"w.weight_scale_inv", DType::F32, {2, 1}}},
+      drawn({{"w.weight", DType::F8_E4M3, {8, 12}}, {"w.weight_scale_inv", DType::F32, {2, 1}}},
             "fsdp=2", kRows, R"({"model_type": "x", "quantization_config": {"quant_method": "fp8",
                                                            "weight_block_size": [4, 16]}})");
   ASSERT_EQ(plan.picture.patterns.size(), 1U);
@@ -105,14 +105,14 @@ TEST(PlanPage, WhatIsDecodedIsDrawnAsItsValuesAndReadsTheFilesOfItsParts) {
   EXPECT_EQ(pattern.keys[0].files.size(), 2U);
   EXPECT_EQ(pattern.keys[0].computed, "decoded from w.weight, w.weight_scale_inv");
   EXPECT_THAT(plan.page, HasSubstr("decoded from w.weight, w.weight_scale_inv"));
-  EXPECT_EQ(pattern.bytes_needed, 80 + 8);
+  EXPECT_EQ(pattern.bytes_needed, 96 + 8);
   // Each rank takes four rows of codes and their one scale.
   std::vector<int64_t> bytes;
   for (const FilePicture& file : plan.picture.files) {
     for (const FileRun& run : file.runs) EXPECT_EQ(run.pattern, 0);
     bytes.insert(bytes.end(), file.rank_bytes.begin(), file.rank_bytes.end());
   }
-  EXPECT_THAT(bytes, UnorderedElementsAre(40, 40, 4, 4));
+  EXPECT_THAT(bytes, UnorderedElementsAre(48, 48, 4, 4));
 }
 
 TEST(PlanPage, ACutOfTheLastDimIsABandAndPaddingIsHatched) {

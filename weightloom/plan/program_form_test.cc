@@ -49,7 +49,7 @@ void expect_costs_by_form(MakeProgram make, const ScheduleLimits& limits) {
     }
     expect_direct_cost(costs, program_of_ranks(random.program, spread, all).program, limits);
     programs += all.size() + 1;
-    if (HasFailure()) break;
+    if (::testing::Test::HasFailure()) break;
   }
   EXPECT_LT(costs.forms(), programs * 9 / 10);
 }
@@ -142,7 +142,7 @@ ProgramForm form_of_decoded(int64_t begin, int64_t block_rows) {
                             {{"w", DType::F8_E4M3, {4, 4}, 0, 0, 16},
                              {"s", DType::F32, {blocks, 1}, 0, 16, 4 * blocks},
                              {"w", DType::F32, {4, 4}, -1, 0, 64, 0}},
-                            {{"w", DType::F32, {1, 4}, 16, {{2, 16 * begin, 0, 0, {{16, 1, 1}}}}}},
+                            {{"w", DType::F32, {1, 4}, 16, {{2, 0, 16 * begin, 0, {{16, 1, 1}}}}}},
                             {node});
   return form_of(program, one_after_another(program));
 }
