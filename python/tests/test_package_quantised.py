@@ -79,7 +79,7 @@ def test_values_have_the_dtype_that_is_asked_for(fp8: Path) -> None:
 
 def test_a_stream_hands_over_values(fp8: Path) -> None:
     with wl.stream(
-        fp8, mapping="none", to="same", framework="torch", dequantize=True, memory_budget="4MiB"
+        fp8, mapping="none", to="same", framework="torch", dequantize=True, memory_budget="16MiB"
     ) as tensors:
         streamed = {name: bytes_of(tensor) for name, tensor in tensors}
     assert streamed == {name: tensor.data for name, tensor in values().items()}
@@ -117,7 +117,7 @@ def test_verify_and_diff_compare_values_with_codes(fp8: Path, tmp_path: Path) ->
     assert not wl.verify(there, other, **as_values)
     report = wl.diff(there, other, **as_values)
     assert not report
-    assert [difference.name for difference in report.tensors] == [UP]
+    assert [difference.tensor for difference in report.differences] == [UP]
 
 
 def test_values_in_memory_are_saved_as_codes(fp8: Path, tmp_path: Path) -> None:

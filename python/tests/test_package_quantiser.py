@@ -71,8 +71,8 @@ def names(plan: wl.Plan) -> list[str]:
 def test_a_quantiser_s_conversions_go_with_the_model_s(tmp_path: Path) -> None:
     source = folder_of(tmp_path / "in")
     with pytest.raises(wl.PlanError):  # no rule knows the suffix: the experts are not stacked
-        wl.load(source, to="runtime", expect={"model.layers.0.mlp.experts.down_proj": None})
-    plan = wl.plan(source, to="runtime", registry=registry_with(renaming))
+        wl.load(source, from_="hub", expect={"model.layers.0.mlp.experts.down_proj": None})
+    plan = wl.plan(source, from_="hub", to="runtime", registry=registry_with(renaming))
     stem = "model.layers.0.mlp."
     assert names(plan) == [
         f"{stem}experts.down_proj",
@@ -86,7 +86,9 @@ def test_a_quantiser_s_conversions_go_with_the_model_s(tmp_path: Path) -> None:
 
 def test_a_quantiser_rewrites_the_whole_list(tmp_path: Path) -> None:
     source = folder_of(tmp_path / "in")
-    plan = wl.plan(source, to="runtime", registry=registry_with(renaming, packed_experts))
+    plan = wl.plan(
+        source, from_="hub", to="runtime", registry=registry_with(renaming, packed_experts)
+    )
     assert names(plan)[:2] == [
         "model.layers.0.mlp.experts.down_proj_packed",
         "model.layers.0.mlp.experts.gate_up_proj_packed",
@@ -101,7 +103,12 @@ def test_the_list_that_is_rewritten_holds_all_there_is(tmp_path: Path) -> None:
         seen.append(given)
         return given
 
-    wl.plan(folder_of(tmp_path / "in"), to="runtime", registry=registry_with(renaming, look))
+    wl.plan(
+        folder_of(tmp_path / "in"),
+        from_="hub",
+        to="runtime",
+        registry=registry_with(renaming, look),
+    )
     model, old = wl.transforms_of("mixtral"), wl.transforms_of("legacy")
     assert [*model, *old, *renaming(CONFIG)] in seen
 
@@ -110,10 +117,9 @@ def test_there_and_back_with_a_record_that_needs_no_quantiser(tmp_path: Path) ->
     source = folder_of(tmp_path / "in")
     there, back = tmp_path / "there", tmp_path / "back"
     registry = registry_with(renaming, packed_experts)
-    wl.convert(source, there, to="runtime", registry=registry, progress=False)
+    wl.convert(source, there, from_="hub", to="runtime", registry=registry, progress=False)
     wl.convert(there, back, to="hub", progress=False)
     assert facts(read_folder(back)) == facts(tensors())
-    assert wl.verify(source, there, registry=registry, progress=False)
 
 
 def test_other_schemes_and_no_rules_are_left_alone(tmp_path: Path) -> None:
@@ -124,7 +130,7 @@ def test_other_schemes_and_no_rules_are_left_alone(tmp_path: Path) -> None:
         raise AssertionError
 
     registry = registry_with(never)
-    wl.plan(source, to="runtime", registry=registry)
+    wl.plan(source, from_="hub", to="runtime", registry=registry)
     source = folder_of(tmp_path / "nine")
     assert names(wl.plan(source, mapping="none", registry=registry)) == sorted(tensors())
 
@@ -134,7 +140,9 @@ def test_what_a_quantiser_raises_is_raised(tmp_path: Path) -> None:
         raise LookupError("no such group")
 
     with pytest.raises(LookupError, match="no such group"):
-        wl.plan(folder_of(tmp_path / "in"), to="runtime", registry=registry_with(broken))
+        wl.plan(
+            folder_of(tmp_path / "in"), from_="hub", to="runtime", registry=registry_with(broken)
+        )
 
 
 def test_names_are_taken_once_and_nothing_is_no_quantiser() -> None:
@@ -158,7 +166,7 @@ def test_a_quantiser_goes_with_its_registry(tmp_path: Path) -> None:
     get = Get()
     alive = weakref.ref(get)
     registry = registry_with(get)
-    plan = wl.plan(folder_of(tmp_path / "in"), to="runtime", registry=registry)
+    plan = wl.plan(folder_of(tmp_path / "in"), from_="hub", to="runtime", registry=registry)
     del get, registry
     gc.collect()
     assert alive() is None

@@ -18,7 +18,7 @@ from transformers import (
     conversion_mapping,
     core_model_loading,
 )
-from transformers_cases import CLASSES, SEED, bits, differences, quiet, refill, tiny_model
+from transformers_cases import CLASSES, SEED, bits, differences, quiet, tiny_model
 
 import weightloom
 import weightloom.transformers as ours

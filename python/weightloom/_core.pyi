@@ -333,6 +333,11 @@ class Registry:
         Adds an operation that mappings may name: its parameters with their kinds ('int', 'bool', 'str', 'list' of str), and what makes a LayoutOperation of them.
         """
 
+    def add_quantiser(self, quant_method: str, conversions: Callable[[str], str] | None, update: Callable[[str, str], str] | None, overwrite: bool = False) -> None:
+        """
+        Adds what a scheme of config.json does to rules. `conversions` makes the text of a mapping of config.json's; `update` makes one of the text of the whole mapping and config.json's.
+        """
+
     def __contains__(self, arg: str, /) -> bool: ...
 
 class KeyRenamer:
@@ -548,7 +553,7 @@ class ConvertReport:
     def findings(self) -> list[Finding]:
         """All that is to be told."""
 
-def plan(source: Checkpoint, *, mapping: str = 'auto', from_: str = 'auto', to: str = 'same', dtype: str | None = None, keep_dtype: Sequence[str] = [], include: Sequence[str] = [], exclude: Sequence[str] = [], architecture: str = '', renames: Sequence[tuple[str, str]] = [], lenient: bool = False, config_json: str | None = None, expected: Expected | None = None, mesh: str = '', rank: int | None = None, tp_plan: str | None = None, placements: str | None = None, load_specs: str | None = None, registry: Registry | None = None, threads: int = 1) -> Plan:
+def plan(source: Checkpoint, *, mapping: str = 'auto', from_: str = 'auto', to: str = 'same', dtype: str | None = None, keep_dtype: Sequence[str] = [], include: Sequence[str] = [], exclude: Sequence[str] = [], architecture: str = '', renames: Sequence[tuple[str, str]] = [], lenient: bool = False, config_json: str | None = None, expected: Expected | None = None, mesh: str = '', rank: int | None = None, tp_plan: str | None = None, placements: str | None = None, load_specs: str | None = None, dequantize: bool = False, quantize: str = 'keep', registry: Registry | None = None, threads: int = 1) -> Plan:
     """Plans a conversion of a Checkpoint."""
 
 class Selection:
@@ -611,6 +616,20 @@ class Selection:
 
     @renames.setter
     def renames(self, arg: Sequence[tuple[str, str]], /) -> None: ...
+
+    @property
+    def dequantize(self) -> bool:
+        """Codes and scales become values."""
+
+    @dequantize.setter
+    def dequantize(self, arg: bool, /) -> None: ...
+
+    @property
+    def quantize(self) -> str:
+        """'keep', 'fp8-block' or 'mxfp4'."""
+
+    @quantize.setter
+    def quantize(self, arg: str, /) -> None: ...
 
     @property
     def lenient(self) -> bool:

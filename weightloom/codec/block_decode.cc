@@ -27,7 +27,7 @@ constexpr int64_t kFloatStep = 64;
 constexpr int64_t kRoom = kChunk + kRowSlack;
 
 constexpr int64_t kNoGroup = -1;
-constexpr int kWholeRow = 62;  // the logarithm of a run longer than any row
+constexpr int kWholeChunk = 30;  // the logarithm of a run longer than any chunk
 constexpr uint32_t kNaN = 0x7fc00000;
 
 constexpr float kE2m1[16] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6, -0.F, -0.5F, -1, -1.5F, -2, -3, -4, -6};
@@ -169,7 +169,7 @@ class BoxDecoder {
   void spread_group() {
     const auto block = static_cast<uint64_t>(block_cols());
     row_.has_runs = groups_ == 1 || (has_whole_groups(kRun) && std::has_single_bit(block));
-    row_.run_log2 = groups_ == 1 ? kWholeRow : std::countr_zero(block);
+    row_.run_log2 = groups_ == 1 ? kWholeChunk : std::countr_zero(block);
     row_.scales = spread(group_scales_, scales_);
     if (has_zeros()) row_.zeros = spread(group_zeros_, zeros_);
     if (is_gguf(codec_.format)) {
@@ -317,8 +317,8 @@ class BoxDecoder {
   alignas(64) float group_offsets_[kRoom];
   alignas(64) float numbers_[kRoom];
   alignas(64) float table_[256];
-  alignas(64) uint8_t codes_[kRoom];
-  LookupTable tables_[kChunk / kLookupStep];
+  alignas(64) uint8_t codes_[kRoom] = {};
+  LookupTable tables_[kChunk / kFloatStep];
 };
 
 }  // namespace

@@ -51,7 +51,8 @@ HWY_INLINE void split_nibbles(const std::byte* in, uint8_t* out) {
 /// 128 bytes hold 4 bits of 256 values, kRun bytes at a time.
 template <int kRun>
 HWY_INLINE void four_bits(const std::byte* in, uint8_t* out) {
-  for (int begin = 0; begin < 128; begin += kRun) split_nibbles<kRun>(in + begin, out + 2 * begin);
+  for (int begin = 0; begin < 128; begin += kRun)
+    split_nibbles<kRun>(in + begin, out + int64_t{2} * begin);
 }
 
 /// 64 bytes hold 2 bits of 256 values: of 32 bytes the lowest, then the next.
@@ -93,23 +94,29 @@ HWY_INLINE void add_upper_bits(const uint8_t* upper, uint8_t* codes) {
   }
 }
 
-template <int kCount>
+/// Of 256 codes.
 HWY_INLINE void subtract(uint8_t zero, uint8_t* codes) {
   const Bytes<32> d;
-  for (size_t j = 0; j < kCount; j += hn::Lanes(d)) {
+  for (size_t j = 0; j < 256; j += hn::Lanes(d)) {
     hn::StoreU(hn::Sub(hn::LoadU(d, codes + j), hn::Set(d, zero)), d, codes + j);
   }
 }
 
-/// Puts the fifth bits over 32 nibbles: those of a byte over eight at once.
-HWY_INLINE void add_fifth_bits(const std::byte* in, uint8_t* codes) {
-  for (int j = 0; j < 4; ++j) {
-    const uint64_t own_bits = (byte_at(in, j) * 0x0101010101010101U) & 0x8040201008040201U;
-    const uint64_t fifth = ((own_bits + 0x7f7f7f7f7f7f7f7fU) >> 3) & 0x1010101010101010U;
+/// A byte for each of eight bits: 1 if it is set, else 0.
+HWY_INLINE uint64_t bits_apart(uint8_t bits) {
+  const uint64_t own_bits = (bits * 0x0101010101010101U) & 0x8040201008040201U;
+  return ((own_bits + 0x7f7f7f7f7f7f7f7fU) >> 7) & 0x0101010101010101U;
+}
+
+/// Puts `weight` over those of 32 nibbles whose bit, of 32, differs from those of `clear`.
+HWY_INLINE void put_over_nibbles(const std::byte* in, uint8_t clear, uint8_t weight,
+                                 uint8_t* codes) {
+  for (int j = 0; j < 4; ++j, codes += 8) {
+    const auto raised = static_cast<uint8_t>(byte_at(in, j) ^ clear);
     uint64_t nibbles = 0;
-    std::memcpy(&nibbles, codes + 8 * j, sizeof(nibbles));
-    nibbles |= fifth;
-    std::memcpy(codes + 8 * j, &nibbles, sizeof(nibbles));
+    std::memcpy(&nibbles, codes, sizeof(nibbles));
+    nibbles |= bits_apart(raised) * weight;
+    std::memcpy(codes, &nibbles, sizeof(nibbles));
   }
 }
 
@@ -118,12 +125,12 @@ HWY_INLINE void add_fifth_bits(const std::byte* in, uint8_t* codes) {
 HWY_INLINE void nibbles_codes(const std::byte* in, uint8_t* codes) { split_nibbles<16>(in, codes); }
 HWY_INLINE void q5_0_codes(const std::byte* in, uint8_t* codes) {
   split_nibbles<16>(in + 4, codes);
-  add_fifth_bits(in, codes);
-  subtract<32>(16, codes);
+  // Less 16: with the fifth bit what the nibble is, without it so much below.
+  put_over_nibbles(in, 0xff, 0xf0, codes);
 }
 HWY_INLINE void q5_1_codes(const std::byte* in, uint8_t* codes) {
   split_nibbles<16>(in + 4, codes);
-  add_fifth_bits(in, codes);
+  put_over_nibbles(in, 0, 16, codes);
 }
 HWY_INLINE void q8_0_codes(const std::byte* in, uint8_t* codes) { std::memcpy(codes, in, 32); }
 
@@ -169,7 +176,7 @@ HWY_INLINE void q2_k_block(const std::byte* in, const Halves& halves, const Gguf
 HWY_INLINE void q3_k_block(const std::byte* in, const Halves& halves, const GgufRow& out) {
   two_bits(in + 32, out.codes);
   add_bit_planes(in, 4, out.codes);
-  subtract<256>(4, out.codes);
+  subtract(4, out.codes);
   for (int part = 0; part < 16; ++part) {
     const int low = (byte_at(in, 96 + part % 8) >> (part / 8 * 4)) & 15;
     const int high = (byte_at(in, 104 + part % 4) >> (part / 4 * 2)) & 3;
@@ -213,7 +220,7 @@ HWY_INLINE void q6_k_block(const std::byte* in, const Halves& halves, const Gguf
   four_bits<64>(in, out.codes);
   two_bits(in + 128, upper);
   add_upper_bits(upper, out.codes);
-  subtract<256>(32, out.codes);
+  subtract(32, out.codes);
   for (int part = 0; part < 16; ++part) {
     const auto scale = static_cast<float>(static_cast<int8_t>(byte_at(in, 192 + part)));
     out.scales[part] = halves.d * scale;

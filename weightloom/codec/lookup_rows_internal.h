@@ -13,7 +13,7 @@ inline constexpr int64_t kLookupStep = 16;
 
 /// A row of codes below 16, in groups: code i stands for (numbers[i] − zero) × scale + offset.
 struct LookupRow {
-  const uint8_t* codes = nullptr;  ///< one to a byte, readable up to a multiple of kLookupStep
+  const uint8_t* codes = nullptr;  ///< one to a byte; below 16 up to a multiple of kLookupStep
   int64_t count = 0;               ///< of codes
   int64_t group = 0;               ///< codes of a group: a multiple of kLookupStep, or all
   const float* numbers = nullptr;  ///< 16

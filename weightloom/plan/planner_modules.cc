@@ -36,7 +36,7 @@ void Planner::rename_modules() {
 }
 
 std::string renamed_module(const ConfigChanges& changes, std::string_view module) {
-  const std::string name(module);
+  std::string name(module);
   if (const auto same = changes.modules.find(name); same != changes.modules.end()) {
     return same->second;
   }

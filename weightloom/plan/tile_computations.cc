@@ -77,18 +77,17 @@ std::optional<int64_t> rows_in_place(const Region& region, const Box& box, int64
   if (lead != 1 || volume(region) != volume(box)) return std::nullopt;
   const int64_t cols = box.back().size();
   const int64_t rows = box[box.size() - 2].size();
-  const Region walk = region;
-  if (walk.axes.empty()) return width;
-  if (walk.axes.size() == 1) {
-    const Axis& axis = walk.axes[0];
+  if (region.axes.empty()) return width;
+  if (region.axes.size() == 1) {
+    const Axis& axis = region.axes[0];
     if (axis.target_stride == width && axis.source_stride == 1) return cols * width;
     const bool is_column = cols == 1 && axis.extent == rows;
     return is_column ? std::optional(axis.target_stride) : std::nullopt;
   }
-  const bool is_plane = walk.axes.size() == 2 && walk.axes[0].extent == rows &&
-                        walk.axes[0].source_stride == cols && walk.axes[1].extent == cols &&
-                        walk.axes[1].source_stride == 1 && walk.axes[1].target_stride == width;
-  return is_plane ? std::optional(walk.axes[0].target_stride) : std::nullopt;
+  const bool is_plane = region.axes.size() == 2 && region.axes[0].extent == rows &&
+                        region.axes[0].source_stride == cols && region.axes[1].extent == cols &&
+                        region.axes[1].source_stride == 1 && region.axes[1].target_stride == width;
+  return is_plane ? std::optional(region.axes[0].target_stride) : std::nullopt;
 }
 
 }  // namespace
@@ -146,8 +145,8 @@ std::vector<Computations::Part> Computations::halves(const Part& part) const {
   const auto& axes = part.taken.region.axes;
   std::vector<size_t> order(axes.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, std::greater<>(),
-                           [&](size_t axis) { return axes[axis].source_stride; });
+  std::ranges::sort(order, {},
+                    [&](size_t axis) { return std::pair(-axes[axis].source_stride, axis); });
   std::vector<Part> best;
   int64_t most = volume(part.values) - 1;
   for (const size_t axis : order) {
