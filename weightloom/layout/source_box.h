@@ -21,8 +21,8 @@ int64_t volume(const Box& box) noexcept;
 /// A part of a region, and the smallest box of its source that holds what it takes. Each axis of
 /// the part steps along one dim of the source.
 struct BoxedRegion {
-  Region region;
-  Box box;
+  Region region;  ///< its source side counts in the whole source
+  Box box;        ///< of the source
 };
 
 /// Splits a region so that no step carries from one dim of its source into another.
