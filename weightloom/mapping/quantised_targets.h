@@ -51,7 +51,7 @@ struct TargetTensor {
 /// What is asked for.
 struct EncodeRules {
   EncodeScheme scheme = EncodeScheme::fp8_block;  ///< what they become
-  std::vector<std::string> keep{};  ///< globs over names: these stay as they are
+  std::vector<std::string> keep{};                ///< globs over names: these stay as they are
   /// Exactly these, whatever the rules above say; nothing: the rules.
   std::optional<std::vector<std::string>> names{};
 };
