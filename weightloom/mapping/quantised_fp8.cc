@@ -76,7 +76,7 @@ std::optional<ScaleView> declared_view(QuantisedSearch& search, size_t codes, si
 std::optional<ScaleView> undeclared_view(QuantisedSearch& search, size_t codes, size_t scale) {
   const bool fbgemm = search.config().name == "fbgemm_fp8";
   const Shape& shape = search.shape(scale);
-  const auto view = view_by_shape(as_matrix(search.shape(codes)), shape, fbgemm);
+  auto view = view_by_shape(as_matrix(search.shape(codes)), shape, fbgemm);
   if (view) return view;
   const auto first =
       fmt::format("{} is {} beside {} {}", quote(search.name(scale)), to_string(shape),
