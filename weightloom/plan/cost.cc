@@ -200,7 +200,7 @@ std::vector<SourceId> stored_sources(const CopyProgram& program, const ProgramTa
 
 std::vector<int64_t> needed_by_file(const CopyProgram& program, const ProgramTarget& target) {
   std::vector<int64_t> bytes(program.files().size());
-  for (const StoredBytes& needed : needed_of_sources(program, target)) {
+  for (const NeededBytes& needed : needed_of_sources(program, target)) {
     const ProgramSource& source = program.sources()[static_cast<size_t>(needed.source)];
     bytes[static_cast<size_t>(source.file)] += needed.bytes;
   }

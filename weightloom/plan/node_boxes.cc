@@ -153,9 +153,9 @@ Region in_elements(const Region& region, const RegionType& type, DType dtype) {
   return normalized(std::move(points));
 }
 
-std::vector<StoredBytes> needed_of_sources(const CopyProgram& program,
+std::vector<NeededBytes> needed_of_sources(const CopyProgram& program,
                                            const ProgramTarget& target) {
-  std::vector<StoredBytes> needed;
+  std::vector<NeededBytes> needed;
   NeedWalk walk(program,
                 [&](SourceId source, int64_t bytes) { needed.push_back({source, bytes}); });
   for (const Region& region : target.regions) walk.walk(target, region);

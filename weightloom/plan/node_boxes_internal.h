@@ -36,12 +36,12 @@ int64_t bytes_of_box(const Box& box, DType dtype);
 Region in_elements(const Region& region, const RegionType& type, DType dtype);
 
 /// Bytes of a source in a file.
-struct StoredBytes {
+struct NeededBytes {
   SourceId source = 0;
   int64_t bytes = 0;
 };
 /// What each region of a target, or of what it is computed from, needs of sources in files.
-std::vector<StoredBytes> needed_of_sources(const CopyProgram& program, const ProgramTarget& target);
+std::vector<NeededBytes> needed_of_sources(const CopyProgram& program, const ProgramTarget& target);
 /// The sum of them.
 int64_t needed_bytes(const CopyProgram& program, const ProgramTarget& target);
 /// Rows of a computed source that are made from one block, where a region takes whole rows of it in
